@@ -1,5 +1,5 @@
-"""The one error that a user can mend."""
+"""The one error that a user's input may cause: caught at the top, printed, exit code 2."""
 
 
 class UserError(Exception):
-    """What the user gave cannot be used: one sentence naming the thing, the value and the mend."""
+    """One clear sentence that names the thing, the value seen and the mend."""
