@@ -41,10 +41,9 @@ def two_way_residuals(token_id: ArrayLike, bin: ArrayLike, values: ArrayLike) ->
     effects), which leaves the residuals unique.
     """
     values = np.asarray(values, dtype=np.float64)
-    _, token = np.unique(np.asarray(token_id), return_inverse=True)
-    _, place = np.unique(np.asarray(bin), return_inverse=True)
     if not len(values):
         return values
+    token, place = _renumbered(np.asarray(token_id)), _renumbered(np.asarray(bin))
     tokens, places = token.max() + 1, place.max() + 1
     values = values - values.mean()
     together = np.bincount(token * places + place, minlength=tokens * places).reshape(tokens, places).astype(np.float64)
@@ -55,6 +54,11 @@ def two_way_residuals(token_id: ArrayLike, bin: ArrayLike, values: ArrayLike) ->
     place_effect = np.linalg.lstsq(system, right, rcond=1e-10)[0]
     token_effect = token_mean - together @ place_effect / per_token
     return np.round(values - token_effect[token] - place_effect[place], RESIDUAL_DECIMALS) + 0.0  # + 0.0: no negative zero
+
+
+def _renumbered(ids: NDArray) -> NDArray:
+    """Ids (whole numbers from 0) renumbered without gaps, in their order. Quicker than np.unique, which sorts."""
+    return (np.cumsum(np.bincount(ids) > 0) - 1)[ids]
 
 
 def largest_rho(shares: ArrayLike) -> float:
@@ -69,11 +73,11 @@ def largest_rho(shares: ArrayLike) -> float:
 def _centred_ranks(starts: NDArray, counts: NDArray, values: NDArray) -> NDArray:
     """Twice the average rank within the segment minus (count + 1): integers that sum to 0. [n] int64."""
     segment = np.repeat(np.arange(len(starts)), counts)
-    code, distinct = _codes(values)
-    if distinct <= 64:  # depths: counting beats sorting
-        return _counted_ranks(segment, code, counts, distinct)
-    key = segment * distinct + code
-    order = np.argsort(key, kind="stable")
+    code, span = _codes(values)
+    key = segment * span + code
+    if span <= 64:  # depths: counting beats sorting
+        return _counted_ranks(key, counts, span)
+    order = np.argsort(key)
     ordered = key[order]
     first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     last = np.r_[first[1:], len(ordered)] - 1
@@ -82,16 +86,22 @@ def _centred_ranks(starts: NDArray, counts: NDArray, values: NDArray) -> NDArray
     return doubled - np.repeat(2 * starts + counts - 1, counts)
 
 
-def _counted_ranks(segment: NDArray, code: NDArray, counts: NDArray, distinct: int) -> NDArray:
-    cells = np.bincount(segment * distinct + code, minlength=len(counts) * distinct).reshape(len(counts), distinct)
+def _counted_ranks(key: NDArray, counts: NDArray, span: int) -> NDArray:
+    cells = np.bincount(key, minlength=len(counts) * span).reshape(len(counts), span)
     below = np.cumsum(cells, axis=1) - cells
-    return (2 * below + cells - counts[:, None]).ravel()[segment * distinct + code]
+    return (2 * below + cells - counts[:, None]).ravel()[key]
 
 
 def _codes(values: NDArray) -> tuple[NDArray, int]:
-    """Whole numbers from 0 in the order of the values, and how many distinct ones there are."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    code = np.empty(len(values), dtype=np.int64)
-    code[order] = np.cumsum(np.r_[False, ordered[1:] != ordered[:-1]])
-    return code, int(code[order[-1]]) + 1
+    """Whole numbers from 0 in the order of the values, equal where they are equal, and a bound above them."""
+    if values.dtype.kind in "iu":
+        code = values.astype(np.int64) - int(values.min())
+    elif values.dtype == np.float32:
+        bits = (values + np.float32(0)).view(np.int32).astype(np.int64)  # + 0: a negative zero equals zero
+        code = np.where(bits < 0, -(2**31) - bits, bits) + 2**31  # negative floats have falling bits
+    else:
+        order = np.argsort(values)
+        ordered = values[order]
+        code = np.empty(len(values), dtype=np.int64)
+        code[order] = np.cumsum(np.r_[False, ordered[1:] != ordered[:-1]])
+    return code, int(code.max()) + 1

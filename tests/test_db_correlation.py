@@ -20,9 +20,10 @@ def _scipy(sequence, x, y, minimum):
 
 
 @settings(deadline=None)
-@given(rows)
-def test_spearman_is_scipys_in_every_sequence(drawn):
+@given(rows, st.sampled_from([np.float32, np.float64]))
+def test_spearman_is_scipys_in_every_sequence(drawn, kind):
     sequence, depth, loss = (np.array(column) for column in zip(*drawn))
+    loss = loss.astype(kind)
     sequences, rho = spearman_by_sequence(sequence, depth, loss, minimum=3)
     assert sequences.tolist() == sorted(set(sequence.tolist()))
     np.testing.assert_allclose(rho, list(_scipy(sequence, depth, loss, 3)), atol=1e-12)
