@@ -87,7 +87,6 @@ def create(con: duckdb.DuckDBPyConnection, recursions: int, assigned: Sequence[s
     )
     for depth in range(1, recursions + 1):
         _add_column(con, "token_stats", (f"occurrences_depth_{depth}", "bigint", f"How many of the occurrences have depth {depth}."))
-        _add_column(con, "group_sums", (f"positions_depth_{depth}", "bigint", f"How many of the positions have depth {depth}."))
         _add_column(con, "sequence_stats", (f"ties_{depth}", "integer", f"Positions tied at the threshold of recursion {depth}; NULL where there is none."))
     for policy in policies:
         _add_column(con, "sequence_stats", (f"mean_loss_{policy}", "double", f"Mean loss in nats under policy {policy}; NULL where not run."))

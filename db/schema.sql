@@ -125,26 +125,26 @@ comment on column sequence_stats.partial_spearman_entropy is 'Spearman correlati
 create table group_sums (
     checkpoint varchar not null,
     sequence integer not null,
-    grouping varchar not null check (grouping in ('all', 'depth', 'loss_decile', 'entropy_decile')),
-    member utinyint not null,
-    positions integer not null,
-    sum_depth bigint,
+    depth utinyint,
+    scale varchar not null check (scale in ('loss', 'entropy')),
+    decile utinyint,
+    positions bigint not null,
     sum_vanilla_loss double,
     sum_vanilla_entropy double,
     sum_benefit double,
     sum_benefit_open double
 );
-comment on table group_sums is 'One row is a checkpoint, a sequence and a group of its scored positions: the sums from which means and their intervals follow.';
+comment on table group_sums is 'One row is a checkpoint, a sequence, a depth and a decile of loss or of entropy, over scored positions: the sums from which means and their intervals follow. Every scored position is counted once per scale.';
 comment on column group_sums.checkpoint is 'Short id of the checkpoint.';
 comment on column group_sums.sequence is 'Number of the sequence.';
-comment on column group_sums.grouping is 'What the positions are grouped by: all (one group), depth, loss_decile or entropy_decile.';
-comment on column group_sums.member is 'The depth or decile of the group; 0 where the grouping is all.';
+comment on column group_sums.depth is 'Depth of the positions under the router; NULL for vanilla.';
+comment on column group_sums.scale is 'Whether decile is a loss_decile or an entropy_decile.';
+comment on column group_sums.decile is 'Decile of the positions on that scale; NULL without a reference.';
 comment on column group_sums.positions is 'Scored positions in the group.';
-comment on column group_sums.sum_depth is 'Sum of their depths under the router.';
-comment on column group_sums.sum_vanilla_loss is 'Sum of the reference''s losses at them.';
-comment on column group_sums.sum_vanilla_entropy is 'Sum of the reference''s entropies at them.';
-comment on column group_sums.sum_benefit is 'Sum of their benefits.';
-comment on column group_sums.sum_benefit_open is 'Sum of their benefits with gates held open.';
+comment on column group_sums.sum_vanilla_loss is 'Sum of the reference''s losses at them, in nats. All sums add values rounded to 2^-26, so that they are exact.';
+comment on column group_sums.sum_vanilla_entropy is 'Sum of the reference''s entropies at them, in nats.';
+comment on column group_sums.sum_benefit is 'Sum of their benefits, in nats.';
+comment on column group_sums.sum_benefit_open is 'Sum of their benefits with gates held open, in nats.';
 
 create table digests (
     table_name varchar not null,

@@ -1,0 +1,73 @@
+"""Fills the tables that spare readers a scan of every observation: token_stats, sequence_stats, group_sums.
+
+They hold what the named queries and measures answer without a filter, and are computed by them.
+"""
+
+from collections.abc import Mapping
+
+import duckdb
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from db import query
+from db.difficulty import correlation, residuals
+from db.filter import Filter
+
+_AGAINST = ("vanilla_loss", "vanilla_entropy", "benefit")
+
+
+def fill(con: duckdb.DuckDBPyConnection, checkpoint: str, ties: Mapping[int, ArrayLike] | None = None) -> None:
+    """Fill the three tables for a checkpoint whose observations, and `vocab` and `sequences`, are in the file.
+
+    con: a writable connection. ties: per recursion r the positions tied at its threshold, [sequences]
+    in the order of their numbers.
+    """
+    Filter().create_views(con)
+    _append(con, "group_sums", checkpoint, query.run(con, "group_sums", checkpoint=checkpoint, columns=_columns(con, "group_sums", "sum_")))
+    _append(con, "token_stats", checkpoint, _token_stats(con, checkpoint))
+    stats = _sequence_stats(con, checkpoint)
+    for recursion, counts in (ties or {}).items():
+        stats[f"ties_{recursion}"] = np.asarray(counts)
+    _append(con, "sequence_stats", checkpoint, stats)
+
+
+def _append(con: duckdb.DuckDBPyConnection, table: str, checkpoint: str, rows: pd.DataFrame) -> None:
+    con.append(table, rows.assign(checkpoint=checkpoint), by_name=True)
+
+
+def _columns(con: duckdb.DuckDBPyConnection, table: str, prefix: str) -> list[str]:
+    """What follows `prefix` in the names of a table's columns."""
+    names = query.run(con, "dictionary").query("table_name == @table")["column_name"]
+    return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
+
+
+def _token_stats(con: duckdb.DuckDBPyConnection, checkpoint: str) -> pd.DataFrame:
+    rows = query.run(con, "token_sums", checkpoint=checkpoint)
+    depth = rows["depth"].astype("Int64")
+    rows["sum_depth"], rows["sum_square"] = depth * rows["occurrences"], depth**2 * rows["occurrences"]
+    for name in _columns(con, "token_stats", "occurrences_depth_"):
+        rows[f"occurrences_depth_{name}"] = rows["occurrences"].where(depth == int(name), 0).where(depth.notna())
+    stats = rows.drop(columns="depth").groupby(["token_id", "half"]).sum(min_count=1)
+    n, sum_depth = stats["occurrences"], stats["sum_depth"].astype("Float64")
+    for name in ("vanilla_loss", "vanilla_entropy", "benefit"):
+        stats[f"mean_{name}"] = stats.pop(f"sum_{name}") / n
+    stats["mean_depth"] = sum_depth / n
+    stats["sd_depth"] = np.sqrt(n * stats.pop("sum_square") - sum_depth**2) / n  # whole numbers under the root
+    return stats.reset_index().merge(query.run(con, "token_text"), on="token_id", how="left")
+
+
+def _sequence_stats(con: duckdb.DuckDBPyConnection, checkpoint: str) -> pd.DataFrame:
+    sums = query.run(con, "stored_group_sums", checkpoint=checkpoint, columns=_columns(con, "sequence_stats", "mean_"))
+    sums = sums[sums["scale"] == "loss"].drop(columns=["scale", "depth", "decile"])
+    stats = sums.groupby("sequence").sum(min_count=1).rename(columns={"positions": "scored"})
+    for name in [name for name in stats if name.startswith("sum_")]:
+        stats[name.replace("sum_", "mean_")] = stats.pop(name) / stats["scored"]
+    rows = query.run(con, "scored_positions", checkpoint=checkpoint, columns=["position", "token_id", "depth", *_AGAINST])
+    longest = int(query.run(con, "counts")["longest"].iloc[0])
+    for name in _AGAINST:
+        short = name.removeprefix("vanilla_")
+        stats[f"spearman_{short}"] = pd.Series(*reversed(correlation(rows, name)))
+        if name != "benefit":
+            stats[f"partial_spearman_{short}"] = pd.Series(*reversed(correlation(residuals(rows, name, longest), name)))
+    return stats.reset_index()

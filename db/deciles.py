@@ -1,0 +1,42 @@
+"""Depth and benefit by decile of difficulty (analysis: deciles, benefit), as one frame."""
+
+import numpy as np
+import pandas as pd
+
+from db.groups import DECILES, Groups
+from db.intervals import Estimate, ratio
+
+
+def table(groups: Groups) -> pd.DataFrame:
+    """One row is a decile, 1 easiest to 10 hardest.
+
+    n (scored positions), sequences (that contribute), reliable (whether enough do for the interval),
+    and with `_low` and `_high` of a 95% interval: mean_depth (1 to R), share_depth_<d> (of the decile's
+    positions), vanilla_loss, benefit and benefit_open (means in nats). NaN where undefined.
+    """
+    frame = pd.DataFrame({"decile": np.arange(1, DECILES + 1)})
+    share = share_of_depths(groups)
+    depth = mean_depth(groups)
+    frame["n"], frame["sequences"], frame["reliable"] = depth.n.astype(int), depth.sequences, depth.reliable
+    _add(frame, "mean_depth", depth)
+    for index in range(groups.depths):
+        _add(frame, f"share_depth_{index + 1}", share[:, index])
+    for name in ("vanilla_loss", "benefit", "benefit_open"):
+        _add(frame, name, ratio(groups.by_decile(name), groups.by_decile("positions")))
+    return frame
+
+
+def mean_depth(groups: Groups) -> Estimate:
+    """Mean depth of each decile, [10]."""
+    positions = groups.by_decile_and_depth("positions")
+    return ratio(positions @ np.arange(1.0, groups.depths + 1), positions.sum(axis=2))
+
+
+def share_of_depths(groups: Groups) -> Estimate:
+    """Share of each depth among the positions of each decile, [10, R]."""
+    positions = groups.by_decile_and_depth("positions")
+    return ratio(positions, np.broadcast_to(positions.sum(axis=2, keepdims=True), positions.shape))
+
+
+def _add(frame: pd.DataFrame, name: str, estimate: Estimate) -> None:
+    frame[name], frame[f"{name}_low"], frame[f"{name}_high"] = estimate.value, estimate.low, estimate.high

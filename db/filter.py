@@ -1,0 +1,34 @@
+"""The observations that a measure looks at, as two temporary views that every named query reads.
+
+This is the one place where a user's text becomes part of an SQL statement.
+"""
+
+from dataclasses import dataclass
+
+import duckdb
+
+from db.gate import check_condition
+
+_WITHIN = """replace (
+    if(vanilla_loss is null, null, ntile(10) over (
+        partition by checkpoint, vanilla_loss is null order by vanilla_loss, sequence, position))::utinyint as loss_decile,
+    if(vanilla_entropy is null, null, ntile(10) over (
+        partition by checkpoint, vanilla_entropy is null order by vanilla_entropy, sequence, position))::utinyint as entropy_decile
+)"""
+
+
+@dataclass(frozen=True)
+class Filter:
+    """`where`: an SQL condition on observations, None for all. `within`: deciles of the kept positions, not of the file."""
+
+    where: str | None = None
+    within: bool = False
+
+    def create_views(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Create `kept` (positions that pass) and `scored` (those with a next token). Raises UserError for a bad condition."""
+        condition = "true"
+        if self.where:
+            check_condition(cursor, self.where)
+            condition = self.where
+        cursor.execute(f"create or replace temp view kept as select * from observations where ({condition}\n)")
+        cursor.execute(f"create or replace temp view scored as select * {_WITHIN if self.within else ''} from kept where next_token_id is not null")

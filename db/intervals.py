@@ -1,0 +1,115 @@
+"""Figures with 95% bootstrap intervals. Sequences are the unit of uncertainty, never tokens.
+
+Every figure is a ratio of sums over sequences. The resample counts are drawn once per number of
+sequences with a fixed seed; sums are rounded to a grid on which all of them are exact, so an
+interval is the same on every run and number of threads.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+RESAMPLES = 10_000
+SEED = 20250720
+NEEDED = 10  # sequences: under it no interval is given
+RELIABLE = 30  # sequences: under it coverage falls short of 95%
+_CHUNK = 1_000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Figures of one shape with their intervals; NaN where undefined.
+
+    `n` counts positions behind each figure, `sequences` the sequences that contribute to it.
+    """
+
+    value: NDArray
+    low: NDArray
+    high: NDArray
+    n: NDArray
+    sequences: NDArray
+
+    @property
+    def reliable(self) -> NDArray:
+        """Whether enough sequences contribute for the interval to cover what it should."""
+        return self.sequences >= RELIABLE
+
+    def __getitem__(self, index) -> "Estimate":
+        return Estimate(self.value[index], self.low[index], self.high[index], self.n[index], self.sequences[index])
+
+
+def ratio(numerator: ArrayLike, denominator: ArrayLike, n: ArrayLike | None = None) -> Estimate:
+    """Sum of numerators over sum of denominators, with its interval.
+
+    numerator, denominator: [sequences, ...] of the same shape; `n` [sequences, ...] counts positions
+    and is the denominator where left out.
+    """
+    numerator, denominator = (np.asarray(values, dtype=np.float64) for values in (numerator, denominator))
+    n = denominator if n is None else np.asarray(n)
+    sequences = np.sum(denominator != 0, axis=0)
+    resampled = _divide(resample(numerator), resample(denominator))
+    with np.errstate(invalid="ignore"):
+        low, high = _percentiles(resampled)
+    given = sequences >= NEEDED
+    return Estimate(
+        value=_divide(_exact(numerator).sum(axis=0), _exact(denominator).sum(axis=0)),
+        low=np.where(given, low, np.nan),
+        high=np.where(given, high, np.nan),
+        n=n.sum(axis=0),
+        sequences=sequences,
+    )
+
+
+def mean(values: ArrayLike, n: ArrayLike) -> Estimate:
+    """Mean of one value per sequence [sequences], NaN where it has none, with its interval; `n` counts positions."""
+    values, n = np.asarray(values, dtype=np.float64), np.asarray(n)
+    used = ~np.isnan(values)
+    return ratio(values[used], np.ones(used.sum()), n[used])
+
+
+def resample(values: NDArray) -> NDArray:
+    """Sums over resampled sequences: [sequences, ...] becomes [resamples, ...]."""
+    flat = _exact(values).reshape(len(values), -1)
+    counts = resample_counts(len(values))
+    sums = np.empty((RESAMPLES, flat.shape[1]))
+    for start in range(0, RESAMPLES, _CHUNK):
+        sums[start : start + _CHUNK] = counts[start : start + _CHUNK].astype(np.float64) @ flat
+    return sums.reshape(RESAMPLES, *values.shape[1:])
+
+
+@lru_cache(maxsize=8)
+def resample_counts(sequences: int) -> NDArray:
+    """How often each resample draws each sequence: [resamples, sequences], every row summing to `sequences`."""
+    random = np.random.default_rng(SEED)
+    counts = np.zeros((RESAMPLES, sequences), dtype=np.uint16)
+    for start in range(0, RESAMPLES if sequences else 0, _CHUNK):
+        drawn = random.integers(0, sequences, (_CHUNK, sequences)) + np.arange(_CHUNK)[:, None] * sequences
+        counts[start : start + _CHUNK] = np.bincount(drawn.ravel(), minlength=_CHUNK * sequences).reshape(_CHUNK, sequences)
+    return counts
+
+
+def _exact(values: NDArray) -> NDArray:
+    """Values on a grid so coarse that sums of resamples are exact in float64, column by column, and so fine that it does not show."""
+    if not len(values):
+        return values
+    bound = np.abs(values).sum(axis=0) * 64  # no sequence is drawn 64 times
+    grid = np.exp2(np.ceil(np.log2(np.where(bound > 0, bound, 1.0))) - 52)
+    return np.round(values / grid) * grid
+
+
+def _divide(numerator: NDArray, denominator: NDArray) -> NDArray:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(denominator != 0, numerator / denominator, np.nan)
+
+
+def _percentiles(resampled: NDArray) -> NDArray:
+    """The 2.5th and 97.5th percentile over resamples, of those that are defined."""
+    columns = np.ascontiguousarray(resampled.reshape(RESAMPLES, -1).T)
+    found = np.percentile(columns, [2.5, 97.5], axis=1, overwrite_input=not np.isnan(columns).any())
+    for place in np.flatnonzero(np.isnan(found[0])):
+        column = columns[place]
+        if not np.isnan(column).all():
+            found[:, place] = np.nanpercentile(column, [2.5, 97.5])
+    return found.reshape(2, *resampled.shape[1:])

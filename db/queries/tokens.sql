@@ -1,0 +1,19 @@
+-- name: token_sums
+-- One row is a token id, a half of the sequences and a depth, with the sums from which token statistics follow.
+-- Values are rounded to 2^-26 and added as whole numbers, as in group_sums.
+select
+    token_id, (sequence % 2)::utinyint as half, depth,
+    count(*) as occurrences,
+    sum((vanilla_loss * 67108864)::bigint) / 67108864 as sum_vanilla_loss,
+    sum((vanilla_entropy * 67108864)::bigint) / 67108864 as sum_vanilla_entropy,
+    sum((benefit * 67108864)::bigint) / 67108864 as sum_benefit
+from scored
+where checkpoint = $checkpoint
+group by token_id, half, depth
+order by token_id, half, depth;
+
+-- name: token_text
+-- One row is a token id with its text.
+select token_id, token
+from vocab
+order by token_id;

@@ -1,0 +1,46 @@
+"""The named queries of db/queries: `-- name: x`, a comment that says what a row is, then SQL.
+
+They read the temporary views `kept` (the observations that pass a filter) and `scored` (those of them
+with a next token); in any other client, create these two first.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+
+FOLDER = Path(__file__).parent / "queries"
+
+
+@dataclass(frozen=True)
+class Query:
+    """One statement: its name, what one of its rows is, and its SQL."""
+
+    name: str
+    row: str
+    sql: str
+
+
+@cache
+def named() -> dict[str, Query]:
+    """Every query by its name."""
+    found = [query for path in sorted(FOLDER.glob("*.sql")) for query in _parse(path.read_text(encoding="utf-8"))]
+    return {query.name: query for query in found}
+
+
+def _parse(text: str) -> list[Query]:
+    parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
+    return [Query(name, *_split_comment(body)) for name, body in zip(parts[1::2], parts[2::2])]
+
+
+def _split_comment(body: str) -> tuple[str, str]:
+    comment, sql = re.fullmatch(r"((?:--[^\n]*\n)*)(.*)", body, flags=re.DOTALL).groups()
+    return " ".join(line.removeprefix("--").strip() for line in comment.splitlines()), sql.strip().removesuffix(";")
+
+
+def run(cursor: duckdb.DuckDBPyConnection, name: str, **parameters) -> pd.DataFrame:
+    """Rows of a named query. The views `kept` and `scored` must exist where it reads them."""
+    return cursor.execute(named()[name].sql, parameters).df()
