@@ -21,16 +21,16 @@ from db.query import named
 LIMIT = 5  # findings given of one check
 
 POSITION_CHECKS = (
-    "positions_without_gaps",
-    "next_tokens",
-    "tokens_in_vocabulary",
-    "vanilla_nulls",
-    "deciles",
-    "documents",
-    "occurrences",
-    "one_row_per_position",
-    "copied_columns",
-    "sorted_rows",
+    "check_positions_without_gaps",
+    "check_next_tokens",
+    "check_tokens_in_vocabulary",
+    "check_vanilla_nulls",
+    "check_deciles",
+    "check_documents",
+    "check_occurrences",
+    "check_one_row_per_position",
+    "check_copied_columns",
+    "check_sorted_rows",
 )
 
 
@@ -226,53 +226,48 @@ def depth_counts(policy: str, recursions: int, capacities: list[float], length: 
     return [before - after for before, after in zip(edges, edges[1:])]
 
 
+KEYS = {
+    "group_sums": ("checkpoint", "sequence", "scale", "depth", "decile"),
+    "token_stats": ("checkpoint", "token_id", "half"),
+    "sequence_stats": ("checkpoint", "sequence"),
+}
+
+
 def _aggregates(con: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """Stored aggregates against the rows they sum up."""
-    recursions, assigned = _shape(con)
-    sums = {
-        "token_stats": (aggregates.token_stats(recursions), "checkpoint, token_id, half"),
-        "group_sums": (aggregates.group_sums(recursions, assigned), "checkpoint, sequence, grouping, member"),
-        "sequence_stats": (aggregates.sequence_means(recursions, assigned), "checkpoint, sequence"),
-    }
-    for table, (query, key) in sums.items():
-        yield from _compare(con, table, query, key)
+    """Stored aggregates against what the rows of observations give."""
     for of in _checkpoints(con):
-        con.register("correlations", aggregates.correlations(con, of["checkpoint"]))
-        columns = [name for name, *_ in con.execute("describe correlations").fetchall() if name != "sequence"]
-        listed = "".join(f", {name}" for name in columns)
-        query = f"select $checkpoint as checkpoint, sequence{listed} from correlations"
-        yield from _compare(con, "sequence_stats", query, "checkpoint, sequence", of["checkpoint"])
-        con.unregister("correlations")
+        for table, rows in aggregates.computed(con, of["checkpoint"]):
+            con.register("due", rows)
+            yield from _compare(con, table, of["checkpoint"])
+            con.unregister("due")
 
 
-def _compare(con: duckdb.DuckDBPyConnection, table: str, query: str, key: str, checkpoint: str | None = None) -> list[str]:
-    """Rows of `table` that differ from `query` in the query's columns by more than rounding, or are missing on a side."""
-    parameters = {} if checkpoint is None else {"checkpoint": checkpoint}
-    con.execute(f"create or replace temp table due as {query}", parameters)
-    types = {name: kind for name, kind, *_ in con.execute("describe due").fetchall() if name not in key.split(", ")}
-    different = [f"not ({_same(name, kind)})" for name, kind in types.items()]
-    only = "" if checkpoint is None else " where checkpoint = $checkpoint"
-    places = _places(
+def _compare(con: duckdb.DuckDBPyConnection, table: str, checkpoint: str) -> list[str]:
+    """Rows of `table` that differ from the relation `due` by more than rounding, or are missing on a side."""
+    key = KEYS[table]
+    columns = [(name, kind) for name, kind, *_ in con.execute("describe due").fetchall() if name not in key]
+    different = " or ".join(f"not ({_same(name, kind)})" for name, kind in columns)
+    on = " and ".join(f"stored.{name} is not distinct from due.{name}" for name in key)
+    where = " || ', ' || ".join(f"'{name} ' || coalesce(stored.{name}, due.{name})::varchar" for name in key if name not in ("depth", "decile"))
+    return _places(
         con,
         f"""
-        with stored as (from {table}{only})
-        select 'table {table}, ' || concat_ws(', ', {', '.join(f"'{part} ' || {part}::varchar" for part in key.split(', '))})
-            || ': ' || case when stored.present is null or due.present is null then 'a row is missing or too many'
-                else 'not what the rows of observations give' end as place
-        from (select *, true as present from stored) as stored
-        full join (select *, true as present from due) as due using ({key})
-        where stored.present is null or due.present is null{''.join(f' or {one}' for one in different)}
-        order by {key}
+        with stored as (select *, true as present from {table} where checkpoint = $checkpoint),
+        due as (select *, true as present from due)
+        select 'table {table}, ' || {where} || ': ' || case when stored.present is null or due.present is null
+            then 'a row is missing or too many' else 'not what the rows of observations give' end as place
+        from stored
+        full join due on {on}
+        where stored.present is null or due.present is null or {different}
+        order by place
         """,
-        parameters,
+        {"checkpoint": checkpoint},
     )
-    con.execute("drop table due")
-    return places
 
 
 def _same(name: str, kind: str) -> str:
     mine, due = f"stored.{name}", f"due.{name}"
-    if kind in ("DOUBLE", "FLOAT"):
+    if kind in ("DOUBLE", "FLOAT", "DECIMAL"):
         return f"({mine} is null and {due} is null) or coalesce(abs({mine} - {due}) <= 1e-9 * greatest(1, abs({due})), false)"
     return f"{mine} is not distinct from {due}"
 

@@ -21,7 +21,7 @@ WHOLE = {
     "sequences": "sequence",
     "token_stats": "checkpoint, token_id, half",
     "sequence_stats": "checkpoint, sequence",
-    "group_sums": "checkpoint, sequence, grouping, member",
+    "group_sums": "checkpoint, sequence, scale, depth, decile",
 }
 SEQUENCES_AT_ONCE = 32
 
@@ -29,7 +29,7 @@ SEQUENCES_AT_ONCE = 32
 def digests(con: duckdb.DuckDBPyConnection) -> Iterator[Digest]:
     """Every digest of an open file, tables in a fixed order."""
     for table, key in WHOLE.items():
-        rows = con.execute(f"from {table} order by {key}").to_arrow_table()
+        rows = con.sql(f"from {table} order by {key}").to_arrow_table()
         yield table, None, None, rows.num_rows, _digest(rows)
     yield from _by_sequence(con, "positions", None)
     for (checkpoint,) in con.execute("select checkpoint from checkpoints order by checkpoint").fetchall():
@@ -43,7 +43,7 @@ def _by_sequence(con: duckdb.DuckDBPyConnection, table: str, checkpoint: str | N
         block = numbers[start : start + SEQUENCES_AT_ONCE]
         bounds = {"first": block[0], "last": block[-1]} | ({} if checkpoint is None else {"checkpoint": checkpoint})
         query = f"from {table} where sequence between $first and $last{where} order by sequence, position"
-        rows = con.execute(query, bounds).to_arrow_table()
+        rows = con.sql(query, params=bounds).to_arrow_table()
         edges = np.searchsorted(rows["sequence"].to_numpy(), [*block, block[-1] + 1])
         for sequence, low, high in zip(block, edges, edges[1:]):
             if high > low:

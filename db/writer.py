@@ -70,7 +70,7 @@ class Content:
     @property
     def steps(self) -> int:
         """How often `write` calls `advance`."""
-        return 7 + sum(len(source.shards) + 1 for source in self.observed)
+        return 5 + sum(len(source.shards) + 1 for source in self.observed)
 
 
 def write(content: Content, output: Path, spill: Path, advance: Callable[[], None] = lambda: None) -> None:
@@ -108,12 +108,8 @@ def _fill(con: duckdb.DuckDBPyConnection, content: Content, advance: Callable[[]
         for shard in source.shards:
             _fill_observations(con, source, shard)
             advance()
-    con.execute(f"insert into token_stats by name {aggregates.token_stats(content.recursions)}")
-    advance()
-    con.execute(f"insert into group_sums by name {aggregates.group_sums(content.recursions, content.assigned)}")
-    advance()
     for source in content.observed:
-        _fill_sequence_stats(con, source, content)
+        aggregates.fill(con, source.id, _ties(con, source))
         advance()
     con.executemany("insert into digests values (?, ?, ?, ?, ?)", list(digests(con)))
     advance()
@@ -134,16 +130,16 @@ def _insert(con: duckdb.DuckDBPyConnection, table: str, row: dict[str, Any]) -> 
 
 
 def _fill_positions(con: duckdb.DuckDBPyConnection, content: Content) -> None:
-    con.execute(named()["create_stream"].sql)
+    con.execute(named()["write_create_stream"].sql)
     step = max(1, POSITIONS_AT_ONCE // content.ids.shape[1])
     for start in range(0, len(content.ids), step):
         con.append("stream", _stream(content, start, step))
-    con.execute(named()["create_difficulty"].sql)
+    con.execute(named()["write_create_difficulty"].sql)
     reference = next((source for source in content.sources if source.facts["is_reference"]), None)
     if reference:
-        con.execute(named()["fill_difficulty"].sql, {"shards": [str(path) for path in reference.shards]})
-    con.execute(named()["fill_positions"].sql)
-    con.execute(named()["fill_sequences"].sql)
+        con.execute(named()["write_fill_difficulty"].sql, {"shards": [str(path) for path in reference.shards]})
+    con.execute(named()["write_fill_positions"].sql)
+    con.execute(named()["write_fill_sequences"].sql)
     con.execute("drop table stream")
     con.execute("drop table difficulty")
 
@@ -169,23 +165,22 @@ def _fill_vocab(con: duckdb.DuckDBPyConnection, content: Content) -> None:
     types = [pa.int32(), pa.string(), pa.binary(), pa.bool_()]
     columns = zip(*content.vocabulary)
     con.register("entries", pa.table({name: pa.array(column, type=kind) for name, column, kind in zip(names, columns, types)}))
-    con.execute(named()["fill_vocab"].sql)
+    con.execute(named()["write_fill_vocab"].sql)
     con.unregister("entries")
 
 
 def _fill_observations(con: duckdb.DuckDBPyConnection, source: Source, shard: Path) -> None:
-    names = {policy["policy"] for policy in source.policies}
-    query = aggregates.observations(names, source.facts["recursions"])
-    con.execute(f"insert into observations by name {query}", {"shard": str(shard), "checkpoint": source.id})
+    names, last = {policy["policy"] for policy in source.policies}, source.facts["recursions"]
+    benefits = "".join(
+        f", shard.loss_depth_1{twin} - shard.loss_depth_{last}{twin} as benefit{twin}"
+        for twin in ("", "_open")
+        if {f"depth_1{twin}", f"depth_{last}{twin}"} <= names
+    )
+    query = named()["write_fill_observations"].sql.replace("/* benefits */", benefits)
+    con.execute(query, {"shard": str(shard), "checkpoint": source.id})
 
 
-def _fill_sequence_stats(con: duckdb.DuckDBPyConnection, source: Source, content: Content) -> None:
-    shards = [str(path) for path in source.shards]
-    names = [name for name, *_ in con.execute("describe from read_parquet($shards)", {"shards": shards}).fetchall()]
-    query = aggregates.ties([name for name in names if name.startswith("ties_")])
-    con.register("ties", con.execute(query, {"shards": shards}).to_arrow_table())
-    con.register("correlations", aggregates.correlations(con, source.id))
-    query = aggregates.sequence_stats(content.recursions, content.assigned)
-    con.execute(f"insert into sequence_stats by name {query}", {"checkpoint": source.id})
-    con.unregister("ties")
-    con.unregister("correlations")
+def _ties(con: duckdb.DuckDBPyConnection, source: Source) -> dict[int, np.ndarray]:
+    """Positions tied at the threshold of each recursion, [sequences]; empty for a checkpoint without a router."""
+    rows = con.execute(named()["write_ties"].sql, {"shards": [str(path) for path in source.shards]}).df()
+    return {int(name.removeprefix("ties_")): rows[name].to_numpy() for name in rows if name.startswith("ties_")}

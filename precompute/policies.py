@@ -145,15 +145,9 @@ def _selections(settings: Settings, assignments: dict[str, np.ndarray]) -> list[
     return rows
 
 
-def chosen(policies: list[Policy], names: Sequence[str] | None, checkpoint: str) -> list[Policy]:
-    """The policies called `names`, in running order; `router` always, as its depths are the file's depths."""
-    if names is None:
-        return policies
-    known = {policy.name for policy in policies}
-    for name in names:
-        if name not in known:
-            raise UserError(f"Checkpoint {checkpoint} has no policy {name!r}; it has {', '.join(sorted(known))}.")
-    return [policy for policy in policies if policy.name in names or policy.name == "router"]
+def chosen(policies: list[Policy], names: Sequence[str] | None) -> list[Policy]:
+    """The policies called `names` (None: all), in running order; `router` always, as its depths are the file's."""
+    return [policy for policy in policies if names is None or policy.name in names or policy.name == "router"]
 
 
 def check_name(name: str, recursions: int) -> None:

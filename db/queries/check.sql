@@ -1,6 +1,6 @@
 -- What must hold in a finished file. A row of each is a place where it does not; no rows: it holds.
 
--- name: positions_without_gaps
+-- name: check_positions_without_gaps
 -- A row is a sequence whose positions are not 0 .. tokens - 1, once each.
 select format('table positions, sequence {}: {} positions from {} to {}, {} expected', sequence, count(position), min(position), max(position), any_value(tokens)) as place
 from sequences
@@ -10,7 +10,7 @@ having count(position) <> coalesce(any_value(tokens), -1) or min(position) <> 0
     or max(position) <> any_value(tokens) - 1 or count(distinct position) <> count(position)
 order by sequence;
 
--- name: next_tokens
+-- name: check_next_tokens
 -- A row is a position whose next_token_id is not the token that follows it.
 with neighbours as (
     select sequence, position, next_token_id, lead(token_id) over (partition by sequence order by position) as follows
@@ -21,14 +21,14 @@ from neighbours
 where next_token_id is distinct from follows
 order by sequence, position;
 
--- name: tokens_in_vocabulary
+-- name: check_tokens_in_vocabulary
 -- A row is a position whose token is not in vocab.
 select format('table positions, sequence {}, position {}: token_id {} is not in vocab', sequence, position, token_id) as place
 from positions
 anti join vocab using (token_id)
 order by sequence, position;
 
--- name: vanilla_nulls
+-- name: check_vanilla_nulls
 -- A row is a position whose vanilla columns are NULL where they should not be, or the other way round.
 with reference as (select count(*) > 0 as present from checkpoints where is_reference)
 select format('table positions, sequence {}, position {}: vanilla_loss, vanilla_entropy and deciles should {}be NULL',
@@ -40,7 +40,7 @@ where (present and next_token_id is not null) <> (vanilla_loss is not null)
     or (vanilla_loss is null) <> (entropy_decile is null)
 order by sequence, position;
 
--- name: deciles
+-- name: check_deciles
 -- A row is a position whose decile is not its ntile over all scored positions of the file.
 with ranked as (
     select sequence, position, loss_decile, entropy_decile,
@@ -55,7 +55,7 @@ from ranked
 where loss_decile <> loss or entropy_decile <> entropy
 order by sequence, position;
 
--- name: documents
+-- name: check_documents
 -- A row is a sequence whose number of documents is not what its positions say.
 with starts as (
     select sequence, document, document is distinct from lag(document) over (order by sequence, position) as begins
@@ -72,7 +72,7 @@ full join counted using (sequence)
 where documents is distinct from begun
 order by sequence;
 
--- name: occurrences
+-- name: check_occurrences
 -- A row is a token whose occurrences are not those of the scored positions.
 with counted as (
     select token_id, count(*) as found
@@ -86,7 +86,7 @@ left join counted using (token_id)
 where occurrences <> coalesce(found, 0)
 order by token_id;
 
--- name: one_row_per_position
+-- name: check_one_row_per_position
 -- A row is a checkpoint and position that observations hold not exactly once.
 with due as (
     select distinct policies.checkpoint, sequence, position
@@ -104,7 +104,7 @@ full join found using (checkpoint, sequence, position)
 where times is distinct from 1 or due.checkpoint is null
 order by checkpoint, sequence, position;
 
--- name: copied_columns
+-- name: check_copied_columns
 -- A row is an observation whose copy of a position's columns differs from the position.
 select format('table observations, checkpoint {}, sequence {}, position {}: its columns of positions differ from table positions', checkpoint, sequence, position) as place
 from observations
@@ -115,7 +115,7 @@ where (observations.document, observations.token_id, observations.next_token_id,
         positions.loss_decile, positions.entropy_decile)
 order by checkpoint, sequence, position;
 
--- name: sorted_rows
+-- name: check_sorted_rows
 -- A row is an observation that does not stand in the order of checkpoint, sequence and position.
 with neighbours as (
     select checkpoint, sequence, position,
@@ -127,19 +127,19 @@ from neighbours
 where before >= (checkpoint, sequence, position)
 order by checkpoint, sequence, position;
 
--- name: facts
+-- name: check_facts
 -- A row is a fact of the build.
 select key, value
 from meta
 order by key;
 
--- name: checked_checkpoints
+-- name: check_checkpoints
 -- A row is a checkpoint with the hash of its weights, and whether it has observations.
 select checkpoint, name, weights_sha256, checkpoint in (select checkpoint from policies) as observed
 from checkpoints
 order by checkpoint;
 
--- name: sample
+-- name: check_sample
 -- A row is a position of a few sequences with what the checkpoint's own router did there.
 select sequence, position, token_id, depth, loss_router, entropy
 from observations

@@ -1,19 +1,19 @@
 -- How a finished file is filled from its token stream and the shards of its checkpoints.
 
--- name: create_stream
+-- name: write_create_stream
 -- A row is a position of the token stream; -1 stands for NULL.
 create temp table stream (sequence integer, position integer, document integer, token_id integer, next_token_id integer);
 
--- name: create_difficulty
+-- name: write_create_difficulty
 -- A row is a position under the reference model; no rows without one.
 create temp table difficulty (sequence integer, position integer, vanilla_loss float, vanilla_entropy float);
 
--- name: fill_difficulty
+-- name: write_fill_difficulty
 insert into difficulty
 select sequence, position, loss_router, entropy
 from read_parquet($shards);
 
--- name: fill_positions
+-- name: write_fill_positions
 -- Deciles are ntiles over all scored positions of the file, ties in reading order.
 insert into positions by name
 with loss_deciles as (
@@ -34,7 +34,7 @@ left join loss_deciles using (sequence, position)
 left join entropy_deciles using (sequence, position)
 order by sequence, position;
 
--- name: fill_sequences
+-- name: write_fill_sequences
 -- A document begins where its number differs from the position before, in the whole stream.
 insert into sequences by name
 with starts as (
@@ -47,7 +47,7 @@ from starts
 group by sequence
 order by sequence;
 
--- name: fill_vocab
+-- name: write_fill_vocab
 insert into vocab by name
 with counted as (
     select token_id, count(*) as occurrences
@@ -59,3 +59,22 @@ select token_id, token, bytes, coalesce(occurrences, 0) as occurrences, is_speci
 from entries
 left join counted using (token_id)
 order by token_id;
+
+-- name: write_fill_observations
+-- A row is a position under a checkpoint, from one shard; the writer adds the benefits that its policies allow.
+insert into observations by name
+with shard as (
+    select columns(lambda name: name not like 'ties_%')
+    from read_parquet($shard)
+)
+select $checkpoint as checkpoint, positions.*, shard.* exclude (sequence, position)/* benefits */
+from shard
+join positions using (sequence, position)
+order by positions.sequence, positions.position;
+
+-- name: write_ties
+-- A row is a sequence of a checkpoint's shards, with its ties where the checkpoint has a router.
+select sequence, any_value(columns(lambda name: name like 'ties_%' or name = 'position'))
+from read_parquet($shards)
+group by sequence
+order by sequence;

@@ -1,0 +1,7 @@
+"""python -m precompute: see command.py."""
+
+import sys
+
+from precompute.command import main
+
+sys.exit(main())
