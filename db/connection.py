@@ -34,6 +34,8 @@ CONFIGURATION = {
 
 _DAMAGE = (duckdb.IOException, duckdb.SerializationException, duckdb.FatalException, duckdb.InternalException)
 
+_HEADERS = 3 * 4096  # bytes before the first block of a DuckDB file
+
 Signature = tuple[int, int, int]  # inode, modification time in ns, size
 
 
@@ -140,11 +142,19 @@ def _connect(path: Path) -> duckdb.DuckDBPyConnection:
     except duckdb.Error as error:
         raise UserError(f"{path} cannot be opened: {_reason(error)} Build it again: {_rebuild(path)}") from error
     try:
+        _check_whole(con, path)
         _check_version(con, path)
     except BaseException:
         con.close()
         raise
     return con
+
+
+def _check_whole(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """DuckDB opens a file that was cut short and fails only when it reaches a missing block."""
+    block_size, blocks = con.execute("select block_size, total_blocks from pragma_database_size()").fetchone()
+    if path.stat().st_size < _HEADERS + block_size * blocks:
+        raise UserError(f"{path} is cut short: {path.stat().st_size:,} of {_HEADERS + block_size * blocks:,} bytes. Build it again: {_rebuild(path)}")
 
 
 def _check_version(con: duckdb.DuckDBPyConnection, path: Path) -> None:

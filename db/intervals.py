@@ -5,6 +5,7 @@ sequences with a fixed seed; sums are rounded to a grid on which all of them are
 interval is the same on every run and number of threads.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -71,7 +72,7 @@ def mean(values: ArrayLike, n: ArrayLike) -> Estimate:
 
 def resample(values: NDArray) -> NDArray:
     """Sums over resampled sequences: [sequences, ...] becomes [resamples, ...]."""
-    flat = _exact(values).reshape(len(values), -1)
+    flat = _exact(values).reshape(len(values), math.prod(values.shape[1:]))
     counts = resample_counts(len(values))
     sums = np.empty((RESAMPLES, flat.shape[1]))
     for start in range(0, RESAMPLES, _CHUNK):

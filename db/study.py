@@ -32,6 +32,11 @@ class Study:
         for cursor in list(self._running):
             cursor.interrupt()
 
+    @property
+    def running(self) -> bool:
+        """Whether a query of this study runs now."""
+        return bool(self._running)
+
     # --- facts of the file -------------------------------------------------------------------
 
     @property
