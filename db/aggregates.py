@@ -3,7 +3,7 @@
 They hold what the named queries and measures answer without a filter, and are computed by them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import duckdb
 import numpy as np
@@ -23,17 +23,20 @@ def fill(con: duckdb.DuckDBPyConnection, checkpoint: str, ties: Mapping[int, Arr
     con: a writable connection. ties: per recursion r the positions tied at its threshold, [sequences]
     in the order of their numbers.
     """
+    for table, rows in computed(con, checkpoint):
+        if table == "sequence_stats":
+            rows = rows.assign(**{f"ties_{recursion}": np.asarray(counts) for recursion, counts in (ties or {}).items()})
+        con.append(table, rows, by_name=True)
+
+
+def computed(con: duckdb.DuckDBPyConnection, checkpoint: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Each table's name and its rows for a checkpoint, but for `ties_<r>`; `sequence_stats` reads what `group_sums` stores."""
     Filter().create_views(con)
-    _append(con, "group_sums", checkpoint, query.run(con, "group_sums", checkpoint=checkpoint, columns=_columns(con, "group_sums", "sum_")))
-    _append(con, "token_stats", checkpoint, _token_stats(con, checkpoint))
-    stats = _sequence_stats(con, checkpoint)
-    for recursion, counts in (ties or {}).items():
-        stats[f"ties_{recursion}"] = np.asarray(counts)
-    _append(con, "sequence_stats", checkpoint, stats)
-
-
-def _append(con: duckdb.DuckDBPyConnection, table: str, checkpoint: str, rows: pd.DataFrame) -> None:
-    con.append(table, rows.assign(checkpoint=checkpoint), by_name=True)
+    columns = _columns(con, "group_sums", "sum_")
+    scales = [query.run(con, "group_sums", checkpoint=checkpoint, scale=scale, columns=columns) for scale in ("loss", "entropy")]
+    yield "group_sums", pd.concat(scales).assign(checkpoint=checkpoint)
+    yield "token_stats", _token_stats(con, checkpoint).assign(checkpoint=checkpoint)
+    yield "sequence_stats", _sequence_stats(con, checkpoint).assign(checkpoint=checkpoint)
 
 
 def _columns(con: duckdb.DuckDBPyConnection, table: str, prefix: str) -> list[str]:
@@ -58,9 +61,8 @@ def _token_stats(con: duckdb.DuckDBPyConnection, checkpoint: str) -> pd.DataFram
 
 
 def _sequence_stats(con: duckdb.DuckDBPyConnection, checkpoint: str) -> pd.DataFrame:
-    sums = query.run(con, "stored_group_sums", checkpoint=checkpoint, columns=_columns(con, "sequence_stats", "mean_"))
-    sums = sums[sums["scale"] == "loss"].drop(columns=["scale", "depth", "decile"])
-    stats = sums.groupby("sequence").sum(min_count=1).rename(columns={"positions": "scored"})
+    sums = query.run(con, "stored_group_sums", checkpoint=checkpoint, scale="loss", columns=_columns(con, "sequence_stats", "mean_"))
+    stats = sums.drop(columns=["scale", "depth", "decile"]).groupby("sequence").sum(min_count=1).rename(columns={"positions": "scored"})
     for name in [name for name in stats if name.startswith("sum_")]:
         stats[name.replace("sum_", "mean_")] = stats.pop(name) / stats["scored"]
     rows = query.run(con, "scored_positions", checkpoint=checkpoint, columns=["position", "token_id", "depth", *_AGAINST])

@@ -144,8 +144,8 @@ class Study:
             raise UserError(f"Deciles are by loss or by entropy, not by {scale!r}.")
         recursions = self.recursions(checkpoint)
         name = "group_sums" if where or within else "stored_group_sums"
-        rows = self.frame(name, where, within, checkpoint=checkpoint, columns=list(columns))
-        return groups.from_rows(rows[rows["scale"] == scale], recursions)
+        rows = self.frame(name, where, within, checkpoint=checkpoint, scale=scale, columns=list(columns))
+        return groups.from_rows(rows, recursions)
 
     # --- queries -----------------------------------------------------------------------------
 

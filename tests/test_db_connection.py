@@ -6,11 +6,11 @@ import threading
 
 import duckdb
 import pytest
-import small_file
 
 import db
 from db import connection
 from db.errors import UserError
+from tests import small_file
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-import small_file
 
 import db
 from db import query, schema
 from db.errors import UserError
+from tests import small_file
 
 
 @pytest.fixture(scope="module")
