@@ -1,0 +1,5 @@
+"""Overview."""
+from pages.parts import shell
+
+with shell.page("Is depth spent on difficult tokens?", "…") as study:
+    pass
