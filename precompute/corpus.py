@@ -6,6 +6,7 @@ of it was seen in training.
 
 import lzma
 import re
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,10 @@ import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from db.errors import UserError
+from precompute import text
+from precompute.documents import SEPARATOR
+from precompute.tokenizer import END_OF_TEXT, load
 
-END_OF_TEXT = "<|endoftext|>"
 RUN = 16  # words; shorter runs are stock phrases ("is a town in the district of")
 
 
@@ -27,26 +30,10 @@ class Split:
     held_out: list[str]
 
 
-def read(path: Path) -> list[str]:
-    """The documents of a UTF-8 text file (.xz allowed), each ended by a line holding only <|endoftext|>.
-
-    Raises UserError where the file cannot be read or holds no document.
-    """
-    try:
-        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as file:
-            parts = re.split(rf"^{re.escape(END_OF_TEXT)}$", file.read(), flags=re.MULTILINE)
-    except (OSError, lzma.LZMAError, UnicodeDecodeError) as error:
-        raise UserError(f"The corpus {path} cannot be read: {error}.") from error
-    documents = [part.strip("\n") for part in parts if part.strip()]
-    if not documents:
-        raise UserError(f"The corpus {path} holds no document.")
-    return documents
-
-
 def write(path: Path, documents: list[str]) -> None:
-    """Write documents in the format that `read` reads, compressed."""
+    """Write documents as --text reads them, compressed."""
     with lzma.open(path, "wt", encoding="utf-8", preset=9) as file:
-        file.writelines(f"{document}\n{END_OF_TEXT}\n" for document in documents)
+        file.writelines(f"{document}\n{SEPARATOR}\n" for document in documents)
 
 
 def split(documents: list[str], held_out_characters: int, seed: int) -> Split:
@@ -109,8 +96,9 @@ def train_tokenizer(documents: list[str], size: int) -> Tokenizer:
     return tokenizer
 
 
-def pack(tokenizer: Tokenizer, documents: list[str], length: int) -> np.ndarray:
-    """Token ids of the documents, each followed by end of text, cut into rows: int32 [sequences, length]."""
-    end = tokenizer.token_to_id(END_OF_TEXT)
-    stream = [token for encoding in tokenizer.encode_batch(documents) for token in (*encoding.ids, end)]
-    return np.array(stream[: len(stream) // length * length], dtype=np.int32).reshape(-1, length)
+def rows(documents: list[str], tokenizer: Path, length: int) -> np.ndarray:
+    """Token ids of the documents as `run` packs them, with the tokenizer of that file: int32 [sequences, length]."""
+    ceiling = sum(len(document.encode()) + 1 for document in documents) // length + 1  # a byte makes at most one token
+    with tempfile.TemporaryDirectory() as folder:
+        packed = text.pack(iter(documents), load(str(tokenizer)), length, ceiling, Path(folder), source="The corpus")
+        return np.array(packed.ids)

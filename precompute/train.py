@@ -20,6 +20,7 @@ from torch import Tensor
 
 from db.errors import UserError
 from precompute import baselines, corpus, policies, settings
+from precompute.documents import documents_in_files
 from precompute.losses import training_loss
 from precompute.model import Model, assign, build, load, shared_copies
 from precompute.observe import observe
@@ -54,11 +55,11 @@ def run(args: argparse.Namespace) -> Path:
 
 def prepare(path: Path, seed: int, suite: Path) -> tuple[np.ndarray, np.ndarray]:
     """Training and held-out rows [sequences, LENGTH] of token ids; writes held-out text, tokenizer and baselines."""
-    split = corpus.split(corpus.read(path), HELD_OUT_CHARACTERS, seed)
+    split = corpus.split(list(documents_in_files([path])), HELD_OUT_CHARACTERS, seed)
     tokenizer = corpus.train_tokenizer(split.training, VOCABULARY)
     _write_tokenizer(tokenizer.to_str(pretty=True), suite)
     corpus.write(suite / "held-out.txt.xz", split.held_out)
-    training, held_out = (corpus.pack(tokenizer, documents, LENGTH) for documents in (split.training, split.held_out))
+    training, held_out = (corpus.rows(documents, suite / "tokenizer.json", LENGTH) for documents in (split.training, split.held_out))
     counted = baselines.measure(training, held_out, VOCABULARY)
     (suite / "baselines.json").write_text(json.dumps(asdict(counted), indent=1) + "\n")
     say(f"Held-out loss by counting: unigram {counted.unigram:.3f}, bigram {counted.bigram:.3f} nats")
