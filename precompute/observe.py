@@ -26,6 +26,7 @@ def observe(model: Model, ids: np.ndarray, policies: Sequence[Policy], sequences
     for leaf in run(model, tokens, policies, sequences, seed, trace):
         loss, entropy = _predictions(model, leaf.hidden, tokens)
         _refuse_infinite("loss", leaf.policies[0], loss, sequences)
+        _refuse_infinite("entropy", leaf.policies[0], entropy, sequences)
         for name in leaf.policies:
             columns[f"loss_{name}"] = _padded(loss)
             if model.settings.recursions:

@@ -120,7 +120,7 @@ class TokenChoice:
             return
         step = Step(recursion=r, candidates=candidates, sequences=self.sequences, seed=self.seed, chosen=self.chosen)
         for keep, group in _groups(step, policies, self.trace, self.logits, self.probability):
-            out = self.model.recurse(r, h, keep) if keep.any() else h[keep]
+            out = self.model.recurse(r, h, keep)
             yield from self._descend(r + 1, h.index_put((keep,), out), keep, depth + keep, group)
 
     def _add(self, h: Tensor, depth: Tensor, gate: str) -> Tensor:

@@ -100,7 +100,8 @@ def read(folder: Path, config: Path | None = None) -> tuple[str, Settings, Llama
     else:
         name = folder.resolve().name
         settings, overrides = _by_name(name, base, folder)
-    return name, settings, _llama_config({**(base or SMOLLM_360M), **overrides}, folder)
+    # A config.json in the folder already is the configuration that was trained.
+    return name, settings, _llama_config(base or {**SMOLLM_360M, **overrides}, folder)
 
 
 def _llama_json(folder: Path) -> dict[str, Any] | None:
@@ -166,8 +167,7 @@ def _by_name(name: str, base: dict[str, Any] | None, folder: Path) -> tuple[Sett
     if match["kv"]:
         raise UserError(f"{name}: kv_sharing is not implemented.")
     recursions = int(match["recursions"])
-    # A config.json in the folder already counts the layers that were trained.
-    overrides = {"num_hidden_layers": RELEASED_LAYERS[recursions]} if base is None and recursions in RELEASED_LAYERS else {}
+    overrides = {"num_hidden_layers": RELEASED_LAYERS[recursions]} if recursions in RELEASED_LAYERS else {}
     if match["expert"]:
         return _expert({"alpha": 0.1, "router_func": "sigmoid"}, {}, recursions, match["sharing"], Path(name)), overrides
     if match["token"]:
@@ -276,9 +276,9 @@ def _capacities(value: Any, recursions: int, path: Path) -> tuple[float, ...]:
     except (TypeError, ValueError):
         shares = ()
     falling = all(later <= earlier for earlier, later in zip(shares, shares[1:]))
-    if len(shares) != recursions or not falling or not all(0 < share <= 1 for share in shares):
+    if len(shares) != recursions or not falling or not all(0 <= share <= 1 for share in shares):
         raise UserError(
-            f"{path}: mor.capacity is {value!r}; it should be {recursions} shares above 0 and at most 1, "
+            f"{path}: mor.capacity is {value!r}; it should be {recursions} shares from 0 to 1, "
             "separated by commas, none above the one before."
         )
     return shares
