@@ -1,5 +1,7 @@
 """Overview."""
-from pages.parts import shell
+import streamlit as st
+from pages.parts import routers, shell
 
 with shell.page("Is depth spent on difficult tokens?", "…") as study:
-    pass
+    st.header("What depth is", anchor=False)
+    routers.show()

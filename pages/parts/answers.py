@@ -1,0 +1,24 @@
+"""Answers of the study, asked once for each version of the file and kept for all sessions."""
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from db.study import Study
+
+
+def ask(study: Study, question: str, *arguments: Any) -> Any:
+    """What the Study's method `question` says to the arguments."""
+    return _answer(study.signature, question, arguments, study)
+
+
+def deciles(study: Study, checkpoints: list[str], by: str) -> pd.DataFrame:
+    """Study.deciles of several checkpoints, one under the other, with a column checkpoint in front."""
+    frames = {checkpoint: ask(study, "deciles", checkpoint, by) for checkpoint in checkpoints}
+    return pd.concat(frames, names=["checkpoint"]).reset_index(level="checkpoint").reset_index(drop=True)
+
+
+@st.cache_data(max_entries=200, show_spinner=False)
+def _answer(signature: tuple, question: str, arguments: tuple, _study: Study) -> Any:
+    return getattr(_study, question)(*arguments)
