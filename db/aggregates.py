@@ -10,11 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from db import query
-from db.difficulty import correlation, residuals
+from db import difficulty, query, tokens
 from db.filter import Filter
-
-_AGAINST = ("vanilla_loss", "vanilla_entropy", "benefit")
 
 
 def fill(con: duckdb.DuckDBPyConnection, checkpoint: str, ties: Mapping[int, ArrayLike] | None = None) -> None:
@@ -46,18 +43,10 @@ def _columns(con: duckdb.DuckDBPyConnection, table: str, prefix: str) -> list[st
 
 
 def _token_stats(con: duckdb.DuckDBPyConnection, checkpoint: str) -> pd.DataFrame:
-    rows = query.run(con, "token_sums", checkpoint=checkpoint)
-    depth = rows["depth"].astype("Int64")
-    rows["sum_depth"], rows["sum_square"] = depth * rows["occurrences"], depth**2 * rows["occurrences"]
-    for name in _columns(con, "token_stats", "occurrences_depth_"):
-        rows[f"occurrences_depth_{name}"] = rows["occurrences"].where(depth == int(name), 0).where(depth.notna())
-    stats = rows.drop(columns="depth").groupby(["token_id", "half"]).sum(min_count=1)
-    n, sum_depth = stats["occurrences"], stats["sum_depth"].astype("Float64")
-    for name in ("vanilla_loss", "vanilla_entropy", "benefit"):
-        stats[f"mean_{name}"] = stats.pop(f"sum_{name}") / n
-    stats["mean_depth"] = sum_depth / n
-    stats["sd_depth"] = np.sqrt(n * stats.pop("sum_square") - sum_depth**2) / n  # whole numbers under the root
-    return stats.reset_index().merge(query.run(con, "token_text"), on="token_id", how="left")
+    recursions = len(_columns(con, "token_stats", "occurrences_depth_"))
+    halves = tokens.spread(query.run(con, "token_sums", checkpoint=checkpoint), ["token_id", "half"], recursions)
+    text = query.run(con, "token_text")[["token_id", "token"]]
+    return tokens.statistics(halves).merge(text, on="token_id", how="left")
 
 
 def _sequence_stats(con: duckdb.DuckDBPyConnection, checkpoint: str) -> pd.DataFrame:
@@ -65,11 +54,6 @@ def _sequence_stats(con: duckdb.DuckDBPyConnection, checkpoint: str) -> pd.DataF
     stats = sums.drop(columns=["scale", "depth", "decile"]).groupby("sequence").sum(min_count=1).rename(columns={"positions": "scored"})
     for name in [name for name in stats if name.startswith("sum_")]:
         stats[name.replace("sum_", "mean_")] = stats.pop(name) / stats["scored"]
-    rows = query.run(con, "scored_positions", checkpoint=checkpoint, columns=["position", "token_id", "depth", *_AGAINST])
+    rows = query.run(con, "scored_positions", checkpoint=checkpoint, columns=difficulty.COLUMNS)
     longest = int(query.run(con, "counts")["longest"].iloc[0])
-    for name in _AGAINST:
-        short = name.removeprefix("vanilla_")
-        stats[f"spearman_{short}"] = pd.Series(*reversed(correlation(rows, name)))
-        if name != "benefit":
-            stats[f"partial_spearman_{short}"] = pd.Series(*reversed(correlation(residuals(rows, name, longest), name)))
-    return stats.reset_index()
+    return difficulty.by_sequence(rows, longest).merge(stats.drop(columns="scored"), on="sequence")

@@ -1,10 +1,10 @@
-"""Depth and benefit by decile of difficulty (analysis: deciles, benefit), as one frame."""
+"""Depth and benefit by decile of difficulty. Analysis, measures 4 and 5."""
 
 import numpy as np
 import pandas as pd
 
 from db.groups import DECILES, Groups
-from db.intervals import Estimate, ratio
+from db.intervals import Estimate, add_columns, ratio
 
 
 def table(groups: Groups) -> pd.DataFrame:
@@ -15,14 +15,13 @@ def table(groups: Groups) -> pd.DataFrame:
     positions), vanilla_loss, benefit and benefit_open (means in nats). NaN where undefined.
     """
     frame = pd.DataFrame({"decile": np.arange(1, DECILES + 1)})
-    share = share_of_depths(groups)
-    depth = mean_depth(groups)
+    share, depth = share_of_depths(groups), mean_depth(groups)
     frame["n"], frame["sequences"], frame["reliable"] = depth.n.astype(int), depth.sequences, depth.reliable
-    _add(frame, "mean_depth", depth)
+    add_columns(frame, "mean_depth", depth)
     for index in range(groups.depths):
-        _add(frame, f"share_depth_{index + 1}", share[:, index])
+        add_columns(frame, f"share_depth_{index + 1}", share[:, index])
     for name in ("vanilla_loss", "benefit", "benefit_open"):
-        _add(frame, name, ratio(groups.by_decile(name), groups.by_decile("positions")))
+        add_columns(frame, name, mean_of(groups, name))
     return frame
 
 
@@ -38,5 +37,6 @@ def share_of_depths(groups: Groups) -> Estimate:
     return ratio(positions, np.broadcast_to(positions.sum(axis=2, keepdims=True), positions.shape))
 
 
-def _add(frame: pd.DataFrame, name: str, estimate: Estimate) -> None:
-    frame[name], frame[f"{name}_low"], frame[f"{name}_high"] = estimate.value, estimate.low, estimate.high
+def mean_of(groups: Groups, name: str) -> Estimate:
+    """Mean of a column in nats in each decile, [10]."""
+    return ratio(groups.by_decile(name), groups.by_decile("positions"))

@@ -1,38 +1,98 @@
-"""Does depth follow difficulty? Rank correlations within sequences, plain and without token and position effects."""
+"""Does depth follow difficulty? Rank correlations within sequences, plain and without token and position effects.
+
+Analysis, measures 1 and 2, and the rank correlation of 5.
+"""
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from db.correlation import spearman_by_sequence, two_way_residuals
+from db.intervals import Estimate, mean
 
+AGAINST = {"loss": "vanilla_loss", "entropy": "vanilla_entropy", "benefit": "benefit"}
+COLUMNS = ["position", "token_id", "depth", *AGAINST.values()]
 BINS = 64
+UNEXPLAINED = 0.05  # recursions: a depth nearer than this to its fit is a lookup
+MEASURES = ["spearman_loss", "spearman_entropy", "partial_spearman_loss", "partial_spearman_entropy", "spearman_benefit"]
 
 
-def correlation(rows: pd.DataFrame, name: str) -> tuple[NDArray, NDArray]:
-    """Spearman's rho of depth with the column `name` in each sequence: (sequences, rho), NaN where undefined.
+def by_sequence(rows: pd.DataFrame, longest: int, bins: int = BINS) -> pd.DataFrame:
+    """One row is a sequence, in order: what the tables of correlations are means of.
 
-    rows: columns sequence, depth and `name`, one row per scored position.
+    rows: one per scored position, columns sequence and COLUMNS; longest: length of the file's longest
+    sequence. Returns sequence, scored, the MEASURES (rho, NaN where undefined), recurring (scored
+    positions whose token occurs at least twice among the rows) and unexplained (of these, positions
+    whose depth is more than UNEXPLAINED from what token and position predict).
     """
-    rows = _without_nulls(rows, name)
-    return spearman_by_sequence(rows["sequence"].to_numpy(), rows["depth"].to_numpy(), rows[name].to_numpy())
+    sequence = rows["sequence"].to_numpy()
+    stats = pd.DataFrame({"scored": np.bincount(sequence)}).query("scored > 0") if len(rows) else pd.DataFrame({"scored": []}, dtype=int)
+    for short, name in AGAINST.items():
+        kept = _without_nulls(rows, [name])
+        _add(stats, f"spearman_{short}", *spearman_by_sequence(kept["sequence"].to_numpy(), kept["depth"].to_numpy(), kept[name].to_numpy()))
+    fitted = _residuals(rows, longest, bins)
+    for short in ("loss", "entropy"):
+        _add(stats, f"partial_spearman_{short}", *_partial(fitted, AGAINST[short]))
+    stats["recurring"] = fitted.groupby("sequence").size()
+    stats["unexplained"] = (fitted["depth"].abs() > UNEXPLAINED * 1e6).groupby(fitted["sequence"]).sum()
+    counts = ["recurring", "unexplained"]
+    stats[counts] = stats[counts].fillna(0).astype(int)
+    return stats.rename_axis("sequence").reset_index()
 
 
-def residuals(rows: pd.DataFrame, name: str, longest: int, bins: int = BINS) -> pd.DataFrame:
-    """Depth and the column `name` less token and position effects: columns sequence, depth and `name`, in millionths.
+def sensitivity(rows: pd.DataFrame, longest: int) -> pd.DataFrame:
+    """One row is another way to compute the partial correlations: 16, 64 and 256 bins, each half of the sequences.
 
-    rows also have position and token_id. Tokens that occur once among the rows are left out: they would
-    fit themselves. Position effects are those of `bins` equal parts of the file's `longest` sequence.
+    Columns: variant, measure, value, low, high, n, sequences.
     """
-    rows = _without_nulls(rows, name)
+    sequences = np.unique(rows["sequence"])
+    is_first = rows["sequence"].isin(sequences[: len(sequences) // 2])
+    variants = {f"{bins} bins": (rows, bins) for bins in (16, 64, 256)}
+    variants |= {"first half": (rows[is_first], BINS), "second half": (rows[~is_first], BINS)}
+    found = []
+    for variant, (part, bins) in variants.items():
+        fitted = _residuals(part, longest, bins)
+        n = fitted.groupby("sequence").size()
+        for short in ("loss", "entropy"):
+            sequence, rho = _partial(fitted, AGAINST[short])
+            estimate = mean(rho, n.reindex(sequence).to_numpy())
+            found.append((variant, f"partial_spearman_{short}", estimate.value, estimate.low, estimate.high, estimate.n, estimate.sequences))
+    return pd.DataFrame(found, columns=["variant", "measure", "value", "low", "high", "n", "sequences"])
+
+
+def estimates(stats: pd.DataFrame) -> dict[str, Estimate]:
+    """Each measure as the mean over the sequences that have one; `n` counts their positions."""
+    return {
+        measure: mean(stats[measure].to_numpy(dtype=np.float64), stats["recurring" if measure.startswith("partial") else "scored"].to_numpy())
+        for measure in MEASURES
+    }
+
+
+def _residuals(rows: pd.DataFrame, longest: int, bins: int) -> pd.DataFrame:
+    """sequence, and depth and difficulties less token and position effects, in millionths, so that equal residuals tie.
+
+    Tokens that occur once among the rows are left out: they would fit themselves.
+    """
+    names = [name for name in (AGAINST["loss"], AGAINST["entropy"]) if rows[name].notna().any()]
+    rows = _without_nulls(rows, names)
     token = rows["token_id"].to_numpy()
     rows = rows[np.bincount(token)[token] >= 2] if len(rows) else rows
-    token, place = rows["token_id"].to_numpy(), rows["position"].to_numpy() * bins // longest
-    left = {column: two_way_residuals(token, place, rows[column].to_numpy()) for column in ("depth", name)}
-    whole = {column: np.rint(values * 1e6).astype(np.int64) for column, values in left.items()}  # equal residuals are ties
-    return pd.DataFrame({"sequence": rows["sequence"].to_numpy(), **whole})
+    place = rows["position"].to_numpy().astype(np.int64) * bins // longest
+    left = two_way_residuals(rows["token_id"].to_numpy(), place, rows[["depth", *names]].to_numpy(dtype=np.float64))
+    fitted = pd.DataFrame(np.rint(left * 1e6).astype(np.int64), columns=["depth", *names])
+    return fitted.assign(sequence=rows["sequence"].to_numpy())
 
 
-def _without_nulls(rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    missing = rows["depth"].isna() | rows[name].isna()
+def _partial(fitted: pd.DataFrame, name: str) -> tuple[NDArray, NDArray]:
+    if name not in fitted:
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    return spearman_by_sequence(fitted["sequence"].to_numpy(), fitted["depth"].to_numpy(), fitted[name].to_numpy())
+
+
+def _add(stats: pd.DataFrame, name: str, sequence: NDArray, rho: NDArray) -> None:
+    stats[name] = pd.Series(rho, index=sequence, dtype=np.float64)
+
+
+def _without_nulls(rows: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    missing = rows[["depth", *names]].isna().any(axis=1)
     return rows[~missing] if missing.any() else rows

@@ -6,10 +6,12 @@ interval is the same on every run and number of threads.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 RESAMPLES = 10_000
@@ -47,15 +49,24 @@ def ratio(numerator: ArrayLike, denominator: ArrayLike, n: ArrayLike | None = No
     numerator, denominator: [sequences, ...] of the same shape; `n` [sequences, ...] counts positions
     and is the denominator where left out.
     """
-    numerator, denominator = (np.asarray(values, dtype=np.float64) for values in (numerator, denominator))
-    n = denominator if n is None else np.asarray(n)
-    sequences = np.sum(denominator != 0, axis=0)
-    resampled = _divide(resample(numerator), resample(denominator))
-    with np.errstate(invalid="ignore"):
-        low, high = _percentiles(resampled)
+    denominator = np.asarray(denominator, dtype=np.float64)
+    return of_sums(divide, numerator, denominator, n=denominator if n is None else n)
+
+
+def of_sums(figure: Callable[..., NDArray], *columns: ArrayLike, n: ArrayLike) -> Estimate:
+    """A figure made of sums over sequences, with its interval.
+
+    columns: [sequences, ...] of one shape; `figure` takes the sum of each, over all sequences or over
+    resampled ones (then with an axis of resamples in front), and gives NaN where it is undefined. `n`
+    [sequences, ...] counts positions; a sequence without any does not contribute.
+    """
+    n = np.asarray(n)
+    exact = [_exact(np.asarray(column, dtype=np.float64)) for column in columns]
+    sequences = np.sum(n != 0, axis=0)
+    low, high = _percentiles(figure(*(_resampled(column) for column in exact)))
     given = sequences >= NEEDED
     return Estimate(
-        value=_divide(_exact(numerator).sum(axis=0), _exact(denominator).sum(axis=0)),
+        value=figure(*(column.sum(axis=0) for column in exact)),
         low=np.where(given, low, np.nan),
         high=np.where(given, high, np.nan),
         n=n.sum(axis=0),
@@ -63,21 +74,23 @@ def ratio(numerator: ArrayLike, denominator: ArrayLike, n: ArrayLike | None = No
     )
 
 
+def divide(numerator: NDArray, denominator: NDArray) -> NDArray:
+    """Their ratio, NaN where the denominator is 0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(denominator != 0, numerator / denominator, np.nan)
+
+
 def mean(values: ArrayLike, n: ArrayLike) -> Estimate:
     """Mean of one value per sequence [sequences], NaN where it has none, with its interval; `n` counts positions."""
     values, n = np.asarray(values, dtype=np.float64), np.asarray(n)
     used = ~np.isnan(values)
-    return ratio(values[used], np.ones(used.sum()), n[used])
+    return of_sums(divide, values[used], np.ones(used.sum()), n=n[used])
 
 
-def resample(values: NDArray) -> NDArray:
-    """Sums over resampled sequences: [sequences, ...] becomes [resamples, ...]."""
-    flat = _exact(values).reshape(len(values), math.prod(values.shape[1:]))
-    counts = resample_counts(len(values))
-    sums = np.empty((RESAMPLES, flat.shape[1]))
-    for start in range(0, RESAMPLES, _CHUNK):
-        sums[start : start + _CHUNK] = counts[start : start + _CHUNK].astype(np.float64) @ flat
-    return sums.reshape(RESAMPLES, *values.shape[1:])
+def add_columns(frame: pd.DataFrame, name: str, estimate: Estimate) -> None:
+    """Add a figure to a frame of its length: columns `name`, `name`_low and `name`_high."""
+    for suffix, values in (("", estimate.value), ("_low", estimate.low), ("_high", estimate.high)):
+        frame[name + suffix] = np.ravel(values)
 
 
 @lru_cache(maxsize=8)
@@ -100,9 +113,14 @@ def _exact(values: NDArray) -> NDArray:
     return np.round(values / grid) * grid
 
 
-def _divide(numerator: NDArray, denominator: NDArray) -> NDArray:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(denominator != 0, numerator / denominator, np.nan)
+def _resampled(exact: NDArray) -> NDArray:
+    """Sums over resampled sequences: [sequences, ...] becomes [resamples, ...]."""
+    flat = exact.reshape(len(exact), math.prod(exact.shape[1:]))
+    counts = resample_counts(len(exact))
+    sums = np.empty((RESAMPLES, flat.shape[1]))
+    for start in range(0, RESAMPLES, _CHUNK):
+        sums[start : start + _CHUNK] = counts[start : start + _CHUNK].astype(np.float64) @ flat
+    return sums.reshape(RESAMPLES, *exact.shape[1:])
 
 
 def _percentiles(resampled: NDArray) -> NDArray:

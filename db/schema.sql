@@ -110,7 +110,9 @@ create table sequence_stats (
     spearman_entropy double,
     spearman_benefit double,
     partial_spearman_loss double,
-    partial_spearman_entropy double
+    partial_spearman_entropy double,
+    recurring integer,
+    unexplained integer
 );
 comment on table sequence_stats is 'One row is a checkpoint and a sequence, over scored positions.';
 comment on column sequence_stats.checkpoint is 'Short id of the checkpoint.';
@@ -121,6 +123,8 @@ comment on column sequence_stats.spearman_entropy is 'Spearman correlation of de
 comment on column sequence_stats.spearman_benefit is 'Spearman correlation of depth with benefit; NULL as above.';
 comment on column sequence_stats.partial_spearman_loss is 'Spearman correlation of depth with vanilla_loss after token and position effects are removed from both; NULL as above.';
 comment on column sequence_stats.partial_spearman_entropy is 'Spearman correlation of depth with vanilla_entropy after token and position effects are removed from both; NULL as above.';
+comment on column sequence_stats.recurring is 'Scored positions whose token occurs at least twice in the file: those of the partial correlations.';
+comment on column sequence_stats.unexplained is 'Of these, positions whose depth is more than 0.05 from what token and position predict.';
 
 create table group_sums (
     checkpoint varchar not null,

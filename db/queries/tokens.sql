@@ -12,8 +12,23 @@ where checkpoint = $checkpoint
 group by token_id, half, depth
 order by token_id, half, depth;
 
+-- name: stored_token_sums
+-- One row is a token id of the whole file with at least $minimum occurrences, from the stored statistics of its halves.
+select
+    token_id,
+    sum(occurrences)::bigint as occurrences,
+    sum(mean_vanilla_loss * occurrences) as sum_vanilla_loss,
+    sum(mean_vanilla_entropy * occurrences) as sum_vanilla_entropy,
+    sum(mean_benefit * occurrences) as sum_benefit,
+    sum(columns(lambda name: list_contains($columns, name)))::bigint as '\0'
+from token_stats
+where checkpoint = $checkpoint
+group by token_id
+having sum(occurrences) >= $minimum
+order by token_id;
+
 -- name: token_text
 -- One row is a token id with its text.
-select token_id, token
+select token_id, token, is_special
 from vocab
 order by token_id;

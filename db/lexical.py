@@ -1,0 +1,105 @@
+"""Is depth a property of the token? Depth of held-out sequences predicted from token identity alone. Analysis, measure 6."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from db.intervals import SEED, Estimate, divide, of_sums, ratio
+
+RANDOM_HALVES = 20
+COLUMNS = ["token_id", "depth"]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a token's identity says of depth, fitted on one half and scored on the other; `n` counts held-out positions.
+
+    r2: explained share of the held-out variance of depth. modal_accuracy: how often the token's most
+    common depth is right. commonest_accuracy: how often the fitting half's most common depth is.
+    largest_depth_share: share of the largest depth group of the held-out half.
+    """
+
+    r2: Estimate
+    modal_accuracy: Estimate
+    commonest_accuracy: Estimate
+    largest_depth_share: Estimate
+
+
+def halves(rows: pd.DataFrame) -> dict[str, NDArray]:
+    """Ways to split the positions: True for those that are fitted on. rows: columns sequence, token_id, depth."""
+    sequence = rows["sequence"].to_numpy()
+    present = np.unique(sequence)
+    splits = {"even → odd": sequence % 2 == 0, "first half → second half": np.isin(sequence, present[: len(present) // 2])}
+    for number in range(RANDOM_HALVES):
+        order = np.random.default_rng([SEED, number]).permutation(present)
+        splits[f"random half {number + 1}"] = np.isin(sequence, order[: len(present) // 2])
+    return splits
+
+
+def fit(rows: pd.DataFrame, is_fitted: NDArray) -> Fit:
+    """Fit on the positions where `is_fitted`, score on the others; the interval keeps the fit and resamples held-out sequences."""
+    token, depth = rows["token_id"].to_numpy(), rows["depth"].to_numpy(dtype=np.int64)
+    counts = _counts(token, depth, is_fitted)  # [tokens, R + 1]
+    held = ~is_fitted
+    sequence, token, depth = rows["sequence"].to_numpy()[held], token[held], depth[held]
+    expected, modal, commonest = _predictions(counts)
+    largest = np.bincount(depth, minlength=1).argmax()
+
+    def per_sequence(values: NDArray) -> NDArray:
+        return np.bincount(sequence, values, minlength=1)[np.bincount(sequence, minlength=1) > 0]
+
+    n = per_sequence(np.ones(len(depth)))
+    return Fit(
+        r2=of_sums(_r2, per_sequence((depth - expected[token]) ** 2), per_sequence(depth), per_sequence(depth**2), n, n=n),
+        modal_accuracy=ratio(per_sequence(depth == modal[token]), n),
+        commonest_accuracy=ratio(per_sequence(depth == commonest), n),
+        largest_depth_share=ratio(per_sequence(depth == largest), n),
+    )
+
+
+def table(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row is a split and a figure: split, figure, value, low, high, n, sequences, reliable.
+
+    The 20 random halves are one split, `random halves`: value is their mean, low and high the smallest
+    and largest of them (a spread, not an interval).
+    """
+    splits = halves(rows)
+    found = [(split, fit(rows, splits[split])) for split in list(splits)[:2]]
+    frames = [pd.DataFrame(_described(split, each)) for split, each in found]
+    random = pd.concat([pd.DataFrame(_described("random halves", fit(rows, splits[split]))) for split in list(splits)[2:]])
+    spread = random.groupby(["split", "figure"], sort=False).agg(
+        value=("value", "mean"), low=("value", "min"), high=("value", "max"), n=("n", "min"), sequences=("sequences", "min"), reliable=("reliable", "min")
+    )
+    return pd.concat([*frames, spread.reset_index()], ignore_index=True)
+
+
+def _described(split: str, found: Fit) -> list[dict]:
+    return [
+        {"split": split, "figure": figure, "value": float(each.value), "low": float(each.low), "high": float(each.high),
+         "n": int(each.n), "sequences": int(each.sequences), "reliable": bool(each.reliable)}
+        for figure, each in vars(found).items()
+    ]  # fmt: skip
+
+
+def _counts(token: NDArray, depth: NDArray, is_fitted: NDArray) -> NDArray:
+    """How often each token has each depth in the fitting half: [largest id + 1, largest depth + 1]."""
+    tokens, depths = (int(values.max(initial=0)) + 1 for values in (token, depth))
+    cells = np.bincount(token[is_fitted] * depths + depth[is_fitted], minlength=tokens * depths)
+    return cells.reshape(tokens, depths)
+
+
+def _predictions(counts: NDArray) -> tuple[NDArray, NDArray, int]:
+    """Per token its mean depth and its most common one (ties to the shallower), for unseen tokens those of the half; and the half's most common."""
+    overall, seen = counts.sum(axis=0), counts.sum(axis=1)
+    scale = np.arange(counts.shape[1])
+    mean = divide(counts @ scale, seen)
+    commonest = overall.argmax()
+    return np.where(seen > 0, mean, divide(overall @ scale, overall.sum())), np.where(seen > 0, counts.argmax(axis=1), commonest), commonest
+
+
+def _r2(squared_error: NDArray, total: NDArray, total_of_squares: NDArray, n: NDArray) -> NDArray:
+    """1 - squared error over variance about the held-out mean; whole numbers make a variance of zero exactly zero."""
+    variance = divide(n * total_of_squares - total**2, n)
+    return 1.0 - divide(squared_error, variance)
