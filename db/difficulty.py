@@ -43,7 +43,7 @@ def by_sequence(rows: pd.DataFrame, longest: int, bins: int = BINS) -> pd.DataFr
 def sensitivity(rows: pd.DataFrame, longest: int) -> pd.DataFrame:
     """One row is another way to compute the partial correlations: 16, 64 and 256 bins, each half of the sequences.
 
-    Columns: variant, measure, value, low, high, n, sequences.
+    Columns: variant, measure, value, low, high, n, sequences, reliable.
     """
     sequences = np.unique(rows["sequence"])
     is_first = rows["sequence"].isin(sequences[: len(sequences) // 2])
@@ -55,9 +55,8 @@ def sensitivity(rows: pd.DataFrame, longest: int) -> pd.DataFrame:
         n = fitted.groupby("sequence").size()
         for short in ("loss", "entropy"):
             sequence, rho = _partial(fitted, AGAINST[short])
-            estimate = mean(rho, n.reindex(sequence).to_numpy())
-            found.append((variant, f"partial_spearman_{short}", estimate.value, estimate.low, estimate.high, estimate.n, estimate.sequences))
-    return pd.DataFrame(found, columns=["variant", "measure", "value", "low", "high", "n", "sequences"])
+            found.append(mean(rho, n.reindex(sequence).to_numpy()).row(variant=variant, measure=f"partial_spearman_{short}"))
+    return pd.DataFrame(found)
 
 
 def estimates(stats: pd.DataFrame) -> dict[str, Estimate]:

@@ -42,6 +42,11 @@ class Estimate:
     def __getitem__(self, index) -> "Estimate":
         return Estimate(self.value[index], self.low[index], self.high[index], self.n[index], self.sequences[index])
 
+    def row(self, **labels) -> dict:
+        """One figure as a row: labels, value, low, high, n, sequences, reliable."""
+        numbers = {"value": float(self.value), "low": float(self.low), "high": float(self.high)}
+        return {**labels, **numbers, "n": int(self.n), "sequences": int(self.sequences), "reliable": bool(self.reliable)}
+
 
 def ratio(numerator: ArrayLike, denominator: ArrayLike, n: ArrayLike | None = None) -> Estimate:
     """Sum of numerators over sum of denominators, with its interval.

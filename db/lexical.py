@@ -40,7 +40,7 @@ def halves(rows: pd.DataFrame) -> dict[str, NDArray]:
 
 def fit(rows: pd.DataFrame, is_fitted: NDArray) -> Fit:
     """Fit on the positions where `is_fitted`, score on the others; the interval keeps the fit and resamples held-out sequences."""
-    token, depth = rows["token_id"].to_numpy(), rows["depth"].to_numpy(dtype=np.int64)
+    token, depth = rows["token_id"].to_numpy(), rows["depth"].to_numpy(dtype=np.int64, na_value=0)
     counts = _counts(token, depth, is_fitted)  # [tokens, R + 1]
     held = ~is_fitted
     sequence, token, depth = rows["sequence"].to_numpy()[held], token[held], depth[held]
@@ -76,11 +76,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _described(split: str, found: Fit) -> list[dict]:
-    return [
-        {"split": split, "figure": figure, "value": float(each.value), "low": float(each.low), "high": float(each.high),
-         "n": int(each.n), "sequences": int(each.sequences), "reliable": bool(each.reliable)}
-        for figure, each in vars(found).items()
-    ]  # fmt: skip
+    return [each.row(split=split, figure=figure) for figure, each in vars(found).items()]
 
 
 def _counts(token: NDArray, depth: NDArray, is_fitted: NDArray) -> NDArray:

@@ -1,140 +1,114 @@
-"""What a file says, as frames: the same answers for pages, terminal and notebook."""
+"""Every measure of the study from one file, as frames: the same answers for pages, terminal and notebook."""
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
-import duckdb
-import numpy as np
 import pandas as pd
 
-from db import connection, deciles, groups, query
+from db import cautions, deciles, depths, difficulty, groups, lexical, rules, swaps, tokens
+from db.correlation import largest_rho
 from db.errors import UserError
-from db.filter import Filter
-from db.schema import policy_names
+from db.file import File
 
 
-class Study:
-    """The study in one version of a file. Its answers never mix two versions.
+class Study(File):
+    """The measures of analysis.md, each under any filter.
 
-    `where` is, in every method, an SQL condition on `observations`; a filter never redefines deciles
-    unless `within` asks for deciles of the filtered positions. Methods raise UserError for an unknown
-    checkpoint, a filter that does not run, a file replaced since it was opened, or a damaged one.
+    `where` is, in every method, an SQL condition on `observations`. A filter never redefines deciles,
+    unless `within` asks for deciles of the kept positions. Intervals are 95% bootstrap intervals over
+    sequences; they are NaN under 10 sequences and `reliable` is False under 30.
     """
 
-    def __init__(self, path: str | os.PathLike) -> None:
-        self._database = connection.database(path)
-        self.signature = self._database.signature()
-        self._running: set[duckdb.DuckDBPyConnection] = set()
+    def correlations(self, checkpoint: str, where: str | None = None) -> pd.DataFrame:
+        """One row is a rank correlation of depth within sequences, see db/difficulty.py.
 
-    def stop(self) -> None:
-        """Interrupt every query this study is running, from another thread."""
-        for cursor in list(self._running):
-            cursor.interrupt()
-
-    @property
-    def running(self) -> bool:
-        """Whether a query of this study runs now."""
-        return bool(self._running)
-
-    # --- facts of the file -------------------------------------------------------------------
-
-    @property
-    def meta(self) -> dict[str, str]:
-        """The facts of the build."""
-        return dict(self._remembered("meta").itertuples(index=False))
-
-    @property
-    def checkpoints(self) -> pd.DataFrame:
-        """One row is a checkpoint, the reference first; `is_observed` tells whether it has observations."""
-        return self._remembered("checkpoints")
-
-    @property
-    def policies(self) -> pd.DataFrame:
-        """One row is a policy run for a checkpoint."""
-        return self._remembered("policies")
-
-    @property
-    def sequences(self) -> pd.DataFrame:
-        """One row is a sequence: its number, length and how many documents begin in it."""
-        return self._remembered("sequences")
-
-    @property
-    def dictionary(self) -> pd.DataFrame:
-        """One row is a table (column_name is empty) or a column, with its comment."""
-        return self._remembered("dictionary")
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """sequences, positions, scored, documents (None where unknown) and the longest sequence."""
-        row = self._remembered("counts").iloc[0]
-        return {name: None if pd.isna(value) else int(value) for name, value in row.items()}
-
-    @property
-    def reference(self) -> str | None:
-        """Id of the checkpoint whose losses are the difficulty, if the file has one."""
-        found = self.checkpoints.query("is_reference")["checkpoint"]
-        return None if found.empty else found.iloc[0]
-
-    @property
-    def observed(self) -> list[str]:
-        """Ids of the checkpoints with observations."""
-        return self.checkpoints.query("is_observed")["checkpoint"].tolist()
-
-    @property
-    def routed(self) -> list[str]:
-        """Ids of the observed checkpoints whose tokens have depths that differ."""
-        return self.checkpoints.query("is_observed and kind not in ['vanilla', 'recursive']")["checkpoint"].tolist()
-
-    def checkpoint(self, checkpoint: str) -> pd.Series:
-        """The row of `checkpoints` of an observed checkpoint. Raises UserError for any other id."""
-        if checkpoint not in self.observed:
-            raise UserError(f"{self._database.name} has no observations of checkpoint {checkpoint!r}; it has {', '.join(self.observed) or 'none'}.")
-        return self.checkpoints.set_index("checkpoint", drop=False).loc[checkpoint]
-
-    def recursions(self, checkpoint: str) -> int:
-        """Its number of recursions R, 1 for vanilla."""
-        recursions = self.checkpoint(checkpoint)["recursions"]
-        return 1 if pd.isna(recursions) else int(recursions)
-
-    def policies_of(self, checkpoint: str) -> list[str]:
-        """Names of the policies run for a checkpoint."""
-        return self.policies.query("checkpoint == @checkpoint")["policy"].tolist()
-
-    # --- one sequence ------------------------------------------------------------------------
-
-    def passage(self, checkpoint: str, sequence: int) -> pd.DataFrame:
-        """One row is a position of a sequence, in order.
-
-        position, document, token_id, token, is_special, next_token_id, next_token, vanilla_loss,
-        loss_percentile (share of the file's scored positions with a loss at most this, 0 to 100),
-        vanilla_entropy, loss_decile, entropy_decile, depth, entropy, benefit, benefit_open, and for
-        the policies and recursions of the checkpoint loss_<policy>, depth_<policy>, probability_<r>,
-        margin_<r>. Missing values: NULL rules of the schema. Raises UserError for an unknown sequence.
+        Columns: measure, value, low, high, n (positions), sequences (used), left_out (sequences without
+        one), reliable, squared (the share of rank variance), largest (what the depth shares allow).
         """
-        frame = self.frame("passage", checkpoint=checkpoint, sequence=int(sequence), columns=self._passage_columns(checkpoint))
-        if frame.empty:
-            raise UserError(f"{self._database.name} has no sequence {sequence}; it has {self.counts['sequences']}, numbered from 0.")
-        for name in frame.columns.intersection(["document", "next_token_id", "loss_decile", "entropy_decile"]):
-            frame[name] = frame[name].astype("Int32")
-        losses = self._sorted_losses()
-        percentile = np.searchsorted(losses, frame["vanilla_loss"].to_numpy(), side="right") * 100.0 / max(len(losses), 1)
-        frame.insert(frame.columns.get_loc("vanilla_loss") + 1, "loss_percentile", np.where(frame["vanilla_loss"].isna(), np.nan, percentile))
-        return frame
+        stats = self.by_sequence(checkpoint, where)
+        share = depths.share(self.groups(checkpoint, ["benefit"], where=where)).value
+        frame = pd.DataFrame([each.row(measure=measure) for measure, each in difficulty.estimates(stats).items()])
+        frame["left_out"] = len(stats) - frame["sequences"]
+        return frame.assign(squared=frame["value"] ** 2, largest=largest_rho(share))
 
-    def _passage_columns(self, checkpoint: str) -> list[str]:
-        policies, recursions = self.policies_of(checkpoint), range(1, self.recursions(checkpoint) + 1)
-        fixed = ["vanilla_loss", "vanilla_entropy", "loss_decile", "entropy_decile", "depth", "entropy", "benefit", "benefit_open"]
-        return fixed + [f"{what}_{name}" for what in ("loss", "depth") for name in policies] + [
-            f"{what}_{recursion}" for what in ("probability", "margin") for recursion in recursions
-        ]
+    def by_sequence(self, checkpoint: str, where: str | None = None) -> pd.DataFrame:
+        """One row is a sequence with its correlations; see difficulty.by_sequence."""
+        self.checkpoint(checkpoint)
+        if where is None:
+            return self.frame("stored_correlations", checkpoint=checkpoint)
+        return difficulty.by_sequence(self.rows(checkpoint, difficulty.COLUMNS, where), self.counts["longest"])
 
-    # --- measures ----------------------------------------------------------------------------
+    def sensitivity(self, checkpoint: str, where: str | None = None) -> pd.DataFrame:
+        """One row is a partial correlation computed another way; see difficulty.sensitivity."""
+        return difficulty.sensitivity(self.rows(checkpoint, difficulty.COLUMNS, where), self.counts["longest"])
+
+    def depths(self, checkpoint: str, where: str | None = None) -> pd.DataFrame:
+        """One row is a depth; see depths.table."""
+        return depths.table(self.groups(checkpoint, ["vanilla_loss", "benefit", "benefit_open"], where=where))
 
     def deciles(self, checkpoint: str, by: str = "loss", where: str | None = None, within: bool = False) -> pd.DataFrame:
-        """One row is a decile of vanilla loss or entropy (`by`); see db/deciles.py for the columns."""
-        sums = self.groups(checkpoint, ["vanilla_loss", "benefit", "benefit_open"], by, where, within)
-        return deciles.table(sums)
+        """One row is a decile of vanilla loss or entropy (`by`); see deciles.table."""
+        return deciles.table(self.groups(checkpoint, ["vanilla_loss", "benefit", "benefit_open"], by, where, within))
+
+    def depths_by_decile(self, checkpoint: str, by: str = "loss", where: str | None = None, within: bool = False) -> pd.DataFrame:
+        """One row is a decile and a depth; see depths.by_decile."""
+        return depths.by_decile(self.groups(checkpoint, ["benefit", "benefit_open"], by, where, within))
+
+    def lexical(self, checkpoint: str, where: str | None = None) -> pd.DataFrame:
+        """One row is a split of the sequences and a figure; see lexical.table."""
+        return lexical.table(self.rows(checkpoint, lexical.COLUMNS, where))
+
+    def tokens(self, checkpoint: str, minimum: int | None = None, where: str | None = None) -> pd.DataFrame:
+        """One row is a token type with at least `minimum` occurrences (None: scaled to the file), deepest first; see tokens.table."""
+        recursions = self.recursions(checkpoint)
+        minimum = tokens.default_minimum(self.counts["scored"]) if minimum is None else minimum
+        if where is None:
+            columns = [f"occurrences_depth_{depth}" for depth in range(1, recursions + 1)]
+            spread = self.frame("stored_token_sums", checkpoint=checkpoint, minimum=minimum, columns=columns)
+        else:
+            spread = tokens.spread(self.frame("token_sums", where, checkpoint=checkpoint), ["token_id"], recursions)
+        return tokens.table(spread, self._remembered("token_text"), minimum)
+
+    def swaps(self, checkpoint: str, where: str | None = None) -> pd.DataFrame:
+        """One row is a policy run; see swaps.table."""
+        policies = self.policies_of(checkpoint)
+        sums = self.groups(checkpoint, [f"loss_{policy}" for policy in policies], where=where)
+        return swaps.table(sums, self.blocks(checkpoint, where), policies, self.recursions(checkpoint))
+
+    def swaps_by(self, checkpoint: str, by: str, where: str | None = None, within: bool = False) -> pd.DataFrame:
+        """One row is a policy and a `depth`, a `loss` decile or an `entropy` decile (`by`); see swaps.table_by."""
+        policies = self.policies_of(checkpoint)
+        sums = self.groups(checkpoint, [f"loss_{policy}" for policy in policies], "entropy" if by == "entropy" else "loss", where, within)
+        return swaps.table_by(sums, policies, "depth" if by == "depth" else "decile")
+
+    def rules(self, checkpoint: str, where: str | None = None, thresholds: Mapping[str, float] | None = None) -> list[rules.Rule]:
+        """The reading rules with their verdicts; `thresholds` are those moved, see rules.THRESHOLDS."""
+        rows = self.rows(checkpoint, lexical.COLUMNS, where)
+        r2 = lexical.fit(rows, rows["sequence"].to_numpy() % 2 == 0).r2
+        policy = swaps.random_policy(self.policies_of(checkpoint))
+        swap = None
+        if policy:
+            swap = swaps.added_loss(self.groups(checkpoint, [f"loss_{policy}", "loss_router"], where=where), [policy])[0]
+        return rules.rules(self.checkpoint(checkpoint)["kind"], difficulty.estimates(self.by_sequence(checkpoint, where)), r2, swap, where, thresholds)
+
+    def cautions(self, checkpoints: Sequence[str] | None = None, where: str | None = None) -> list[str]:
+        """One sentence for each thing a reader of these checkpoints' figures (None: all) should know."""
+        reported = self.observed if checkpoints is None else list(checkpoints)
+        counts = [len(self.by_sequence(checkpoint, where)) for checkpoint in reported]
+        return cautions.cautions(self.checkpoints, reported, min(counts, default=0), self.is_range_restricted(where))
+
+    def is_range_restricted(self, where: str | None) -> bool:
+        """Whether the filter truncates depth, loss, entropy, benefit or what follows from them."""
+        if where is None:
+            return False
+        with self._cursor(where) as cursor:
+            return cautions.is_range_restricted(cautions.columns_in(cursor, where))
+
+    # --- rows and sums that measures are made of -----------------------------------------------
+
+    def rows(self, checkpoint: str, columns: Sequence[str], where: str | None = None) -> pd.DataFrame:
+        """One row is a scored position of a checkpoint, in order: sequence and the columns asked for."""
+        self.checkpoint(checkpoint)
+        return self.frame("scored_positions", where, checkpoint=checkpoint, columns=list(columns))
 
     def groups(
         self, checkpoint: str, columns: Sequence[str], scale: str = "loss", where: str | None = None, within: bool = False
@@ -144,31 +118,9 @@ class Study:
             raise UserError(f"Deciles are by loss or by entropy, not by {scale!r}.")
         recursions = self.recursions(checkpoint)
         name = "group_sums" if where or within else "stored_group_sums"
-        rows = self.frame(name, where, within, checkpoint=checkpoint, scale=scale, columns=list(columns))
-        return groups.from_rows(rows, recursions)
+        return groups.from_rows(self.frame(name, where, within, checkpoint=checkpoint, scale=scale, columns=list(columns)), recursions)
 
-    # --- queries -----------------------------------------------------------------------------
-
-    def frame(self, name: str, where: str | None = None, within: bool = False, **parameters) -> pd.DataFrame:
-        """Rows of a named query, over the observations that pass the filter."""
-        kept = Filter(where, within)
-        with self._cursor(kept) as cursor:
-            kept.create_views(cursor)
-            return query.run(cursor, name, **parameters)
-
-    @contextmanager
-    def _cursor(self, kept: Filter) -> Iterator[duckdb.DuckDBPyConnection]:
-        with self._database.cursor(self.signature) as cursor:
-            self._running.add(cursor)
-            try:
-                yield cursor
-            except duckdb.Error as error:
-                raise connection.explained(error, self._database.path, kept.where) from error
-            finally:
-                self._running.discard(cursor)
-
-    def _remembered(self, name: str) -> pd.DataFrame:
-        return self._database.remember(self.signature, name, lambda: self.frame(name))
-
-    def _sorted_losses(self) -> np.ndarray:
-        return self._remembered("sorted_losses")["vanilla_loss"].to_numpy()
+    def blocks(self, checkpoint: str, where: str | None = None) -> pd.DataFrame:
+        """One row is a sequence: positions that pass, scored or not, and sum_<depth column> of every policy run."""
+        columns = [swaps.depth_column(policy) for policy in self.policies_of(checkpoint)]
+        return self.frame("block_sums", where, checkpoint=checkpoint, columns=columns)

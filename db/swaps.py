@@ -23,6 +23,11 @@ def compared(policies: Sequence[str]) -> list[str]:
     return [policy for policy in policies if policy not in BASELINES and baseline(policy) in policies]
 
 
+def random_policy(policies: Sequence[str]) -> str | None:
+    """The policy that tells whether routing matters: `random`, for token-choice `shuffled`, where it was run."""
+    return next((policy for policy in ("random", "shuffled") if policy in policies and "router" in policies), None)
+
+
 def with_gate_effect(policies: Sequence[str]) -> list[str]:
     """Of the policies run, those whose gate effect is known."""
     complete = [policy for policy in policies if policy not in BASELINES and {policy, f"{policy}_open", *BASELINES} <= set(policies)]
