@@ -7,6 +7,7 @@ working folder beside the output, and the file is built from the shards.
 import errno
 import hashlib
 import importlib.metadata
+import os
 import platform
 import re
 import shutil
@@ -32,9 +33,11 @@ from precompute.text import Tokens
 from precompute.tokenizer import Tokenizer
 from precompute.work import Work
 
+DEFAULT_LENGTH, DEFAULT_SEQUENCES = 2_048, 1_000
 DEFAULT_TOKENIZER = "HuggingFaceTB/SmolLM-135M"
 LIBRARIES = ("torch", "transformers", "tokenizers", "datasets", "duckdb", "numpy", "safetensors")
 BATCH_TOKENS = {"cpu": 2_048, "other": 16_384}
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -95,19 +98,17 @@ def run(request: Request) -> Path:
     """
     started = time.monotonic()
     _refuse_output(request)
-    length = request.length or (None if request.array else 2048)
-    array = text.from_array(request.array, request.length, request.sequences) if request.array else None
-    machine = _machine(request, array.ids.shape[1] if array else length)
+    count, length = _extent(request)
+    machine = _machine(request, length)
     assignments = _assignments(request)
     members = _members(request, assignments)
     vocabulary = _vocabulary(request, members)
-    _refuse_lengths(members, array.ids.shape[1] if array else length)
-    count = len(array.ids) if array else (request.sequences or 1000)
-    _refuse_space(request.output, members, count * (array.ids.shape[1] if array else length))
+    _refuse_lengths(members, length)
+    _refuse_space(request.output, members, count * length)
     work = Work(request.output.with_name(request.output.name + ".work"))
     try:
         work.open(_configuration(request, machine, members, vocabulary, assignments))
-        tokens = array or _packed(request, vocabulary, length, count, work)
+        tokens = _tokens(request, vocabulary, length, count, work)
         text.check_range(tokens, members[0].vocabulary_size)
         _refuse_assignments(assignments, members, tokens)
         timings = {"preparing": time.monotonic() - started}
@@ -119,7 +120,7 @@ def run(request: Request) -> Path:
     except BaseException as error:
         if not work.finished():
             work.remove()
-        raise _explained(error, work) from error
+        raise _explained(error, work, machine) from error
     work.remove()
     return request.output
 
@@ -138,6 +139,14 @@ def _refuse_output(request: Request) -> None:
         probe.unlink()
     except OSError as error:
         raise UserError(f"The folder {output.parent} cannot be written to: {error.strerror}.") from error
+
+
+def _extent(request: Request) -> tuple[int, int]:
+    """How many sequences of which length are asked for."""
+    if request.array is None:
+        return request.sequences or DEFAULT_SEQUENCES, request.length or DEFAULT_LENGTH
+    count, length = text.integers(request.array, "token array").shape
+    return min(count, request.sequences or count), length
 
 
 def _machine(request: Request, length: int) -> Machine:
@@ -351,8 +360,10 @@ def _file_sha256(path: Path) -> str:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def _packed(request: Request, vocabulary: Tokenizer, length: int, count: int, work: Work) -> Tokens:
-    """The packed text, tokenised once: a continued run finds it in the working folder."""
+def _tokens(request: Request, vocabulary: Tokenizer | None, length: int, count: int, work: Work) -> Tokens:
+    """The array given, or the packed text: tokenised once, as a continued run finds it in the working folder."""
+    if request.array:
+        return text.from_array(request.array, request.length, request.sequences)
     folder = work.folder / "tokens"
     packed = text.saved(folder)
     if packed is None:
@@ -456,13 +467,13 @@ def _source(member: Member, work: Work, seed: int) -> writer.Source:
     return writer.Source(facts, rows, work.shards(member.id), member.observed)
 
 
-def _explained(error: BaseException, work: Work) -> BaseException:
+def _explained(error: BaseException, work: Work, machine: Machine) -> BaseException:
     """The error as a user can mend it, where that is what it is."""
     kept = f" What was finished stays in {work.folder}; the same command continues." if work.finished() else ""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error):
-        batch = work.configuration()["batch size"]
+        batch = machine.batch_size
         mend = f"try --batch-size {max(1, batch // 2)}" if batch > 1 else "lower --length or use --precision bf16"
         return UserError(f"Out of memory with a batch of {batch} sequences; {mend}.")
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left on device" in str(error):
+    if getattr(error, "errno", None) in FULL or any(os.strerror(number) in str(error) for number in FULL):
         return UserError(f"The disk of {work.folder.parent} is full.{kept} Free some space first.")
     return error
