@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from db.errors import UserError
@@ -54,8 +53,9 @@ def load(path: Path) -> dict[str, torch.Tensor]:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise UserError(f"{path} is a pickle that holds more than tensors, or is damaged; it was not loaded. Save its state dict alone.") from error
-    except (SafetensorError, RuntimeError, OSError, EOFError, ValueError) as error:
-        raise UserError(f"{path} cannot be read as weights: {str(error).splitlines()[0]}.") from error
+    except Exception as error:  # A damaged file makes the readers raise whatever they trip over.
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{path} cannot be read as weights: it is cut short or damaged ({reason:.200}).") from error
     if not isinstance(content, dict) or not all(isinstance(value, torch.Tensor) for value in content.values()):
         raise UserError(f"{path} does not hold a flat state dict of tensors.")
     return dict(content)
