@@ -129,7 +129,7 @@ def test_a_pickle_that_is_more_than_tensors(refused, tmp_path, capsys):
 def test_damaged_weights(refused, altered):
     folder = altered()
     (folder / "model.safetensors").write_bytes(b"\x10" * 100)
-    assert refused(checkpoint=[folder]).startswith(f"{folder}/model.safetensors cannot be read as weights: ")
+    assert refused(checkpoint=[folder]).startswith(f"{folder}/model.safetensors cannot be read as weights: it is cut short or damaged (")
 
 
 @pytest.mark.parametrize(("change", "sentence"), [
