@@ -1,0 +1,221 @@
+"""Passage: what is written in the file is what the reader sees, by eye, by pointer and by keyboard."""
+
+import pytest
+
+import db
+from tests.pages.studies import LENGTH, MARKUP
+
+CARD = ".card"
+INSIDE = "[data-testid=stBidiComponentIsolated]"
+
+
+def token(page, index):
+    return page.locator(f'.token[data-index="{index}"]')
+
+
+def focused(page):
+    """data-index of the focused token; None where focus is elsewhere."""
+    return page.evaluate(f"document.querySelector('{INSIDE}').shadowRoot.activeElement?.dataset.index ?? null")
+
+
+def current(page):
+    return int(page.locator('.token[aria-selected="true"]').get_attribute("data-index"))
+
+
+def card(page):
+    return page.locator(CARD).inner_text()
+
+
+def test_it_opens_on_sequence_0_of_expert_3(app, study_file):
+    page = app("pages/passage.py", study_file)
+    assert not page.exception
+    assert page.selectbox(key="checkpoint").value == "expert-3"
+    assert page.number_input(key="sequence").value == 0
+
+
+def test_a_second_run_and_the_way_through_app_show_the_same(app, study_file):
+    through = app("app.py", study_file)
+    through.switch_page("pages/passage.py").run()
+    alone = app("pages/passage.py", study_file)
+    alone.run()
+    for page in (through, alone):
+        assert not page.exception
+        assert [box.label for box in page.selectbox] == ["Checkpoint", "File"]
+
+
+@pytest.mark.parametrize("quantity", ["depth", "loss", "entropy", "benefit", "probability"])
+def test_every_quantity_is_said_in_words(app, study_file, quantity):
+    page = app("pages/passage.py", study_file, quantity=quantity)
+    assert not page.exception
+    assert page.caption[0].value.startswith(quantity.capitalize())
+
+
+@pytest.mark.parametrize("quantity", ["loss", "entropy"])
+def test_without_a_reference_the_page_says_so(app, alone_file, quantity):
+    page = app("pages/passage.py", alone_file, quantity=quantity)
+    assert page.info[0].value == f"Nothing to show for {quantity}: this file has no reference model, so no vanilla losses or entropies. Run with --reference to have them."
+
+
+def test_a_model_without_a_router_has_no_depth_to_show(app, vanilla_file):
+    page = app("pages/passage.py", vanilla_file)
+    assert page.info[0].value.startswith("Nothing to show for depth: vanilla has no router")
+
+
+def test_an_unknown_checkpoint_in_the_address_falls_back(visit, serve, study_file):
+    page = visit(serve(study_file) + "/passage?checkpoint=expert-9&sequence=99&quantity=speed&position=900", ready=".token")
+    page.wait_for_function("location.search === '?position=900'")
+    assert current(page) == 0
+
+
+def test_tokens_that_are_markup_are_shown_as_text(visit, serve, study_file):
+    page = visit(serve(study_file) + "/passage", ready=".token")
+    for index, markup in enumerate(MARKUP, 1):
+        assert token(page, index).text_content() == markup
+        token(page, index).hover()
+        assert page.locator(".card h3 code").first.text_content() == markup
+    assert page.locator(".text script, .text img, .text b, .card script, .card img").count() == 0
+
+
+def test_newlines_tabs_and_document_ends_are_visible(visit, serve, study_file):
+    page = visit(serve(study_file) + "/passage", ready=".token")
+    end = db.open(study_file).passage("expert-3", 0).query("is_special").index[0]
+    assert token(page, len(MARKUP) + 1).inner_text() == "⇥"
+    assert token(page, len(MARKUP) + 2).inner_text() == "↵"
+    assert token(page, end).inner_text() == "<|endoftext|>"
+    assert token(page, end).evaluate("token => token.nextSibling.textContent") == "document ends"
+    assert token(page, end + 1).bounding_box()["y"] > token(page, end).bounding_box()["y"]
+
+
+def test_the_card_says_what_the_file_says(visit, serve, study_file):
+    page = visit(serve(study_file) + "/passage?checkpoint=expert-3&sequence=2&position=17", ready=".token")
+    row = db.open(study_file).passage("expert-3", 2).iloc[17]
+    said = card(page)
+    assert f"position 17 of sequence 2, token id {row.token_id}" in said
+    assert f"{row.depth} of 3" in said
+    for figure in (row.vanilla_loss, row.vanilla_entropy, row.loss_router, row.loss_random, row.loss_inverted_open, row.loss_depth_3, row.loss_router_depths_open, row.probability_1):
+        assert f"{figure:.3f}" in said
+    assert f"{row.loss_percentile:.1f}% of the file" in said
+    assert page.locator(".card h3 code").all_text_contents() == [row.token, row.next_token]
+    assert said.count("not a candidate") == 3 - row.depth if row.depth < 3 else True
+
+
+def test_the_last_token_predicts_nothing(visit, serve, study_file):
+    page = visit(serve(study_file) + f"/passage?position={LENGTH - 1}", ready=".token")
+    assert "nothing: the sequence ends here" in card(page)
+
+
+def test_hover_shows_a_token_and_leaving_returns_to_the_chosen_one(visit, serve, study_file):
+    page = visit(serve(study_file) + "/passage?position=3", ready=".token")
+    token(page, 20).hover()
+    assert "position 20 of" in card(page)
+    page.locator("h1").hover()
+    assert "position 3 of" in card(page)
+    assert "position=3" in page.url
+
+
+def test_keys_walk_the_text_and_one_tab_leaves_it(visit, serve, study_file):
+    page = visit(serve(study_file) + "/passage", ready=".token")
+    page.get_by_role("radio", name="probability").focus()
+    page.keyboard.press("Tab")
+    assert focused(page) == "0" and "position 0 of" in card(page)
+    steps = {"ArrowRight": 1, "End": LENGTH - 1, "ArrowLeft": LENGTH - 2, "Home": 0}
+    for key, index in steps.items():
+        page.keyboard.press(key)
+        assert focused(page) == str(index) and current(page) == index and f"position {index} of" in card(page)
+    page.keyboard.press("ArrowDown")
+    below = current(page)
+    assert token(page, below).bounding_box()["y"] > token(page, 0).bounding_box()["y"]
+    assert page.url.endswith(f"position={below}")
+    page.keyboard.press("ArrowUp")
+    assert current(page) == 0
+    page.keyboard.press("Tab")
+    assert focused(page) is None
+    page.keyboard.press("Shift+Tab")
+    assert focused(page) == "0"
+    page.keyboard.press("Shift+Tab")
+    assert focused(page) is None
+
+
+def test_keys_of_the_app_stay_out_of_the_text(visit, serve, study_file):
+    page = visit(serve(study_file) + "/passage", ready=".token")
+    token(page, 4).focus()
+    page.evaluate("window.heard = []; document.addEventListener('keydown', (event) => window.heard.push(event.key))")
+    for key in ("r", "c", "ArrowRight", "Home"):
+        page.keyboard.press(key)
+    assert page.evaluate("window.heard") == []
+    assert page.locator("[role=dialog]").count() == 0
+
+
+def test_a_link_restores_the_view_in_a_fresh_browser(visit, serve, study_file):
+    page = visit(serve(study_file) + "/passage", ready=".token")
+    page.get_by_test_id("stNumberInputStepUp").click()
+    page.wait_for_function(f"document.querySelector('{INSIDE}').shadowRoot.querySelector('.card').textContent.includes('sequence 1')")
+    page.get_by_role("radio", name="entropy").click()
+    page.get_by_text("most certain fifth of the file").wait_for()
+    token(page, 29).click()
+    assert page.url.endswith("/passage?quantity=entropy&sequence=1&position=29")
+    again = visit(page.url, ready=".token")
+    again.get_by_text("most certain fifth of the file").wait_for()
+    assert current(again) == 29
+    assert card(again) == card(page)
+    assert again.locator(".text").inner_text() == page.locator(".text").inner_text()
+
+
+def test_another_sequence_starts_at_its_first_token(visit, serve, study_file):
+    page = visit(serve(study_file) + "/passage?position=29", ready=".token")
+    page.get_by_test_id("stNumberInputStepUp").click()
+    page.wait_for_function("location.search === '?sequence=1'")
+    assert current(page) == 0
+
+
+def test_depth_is_told_without_colour(visit, serve, study_file):
+    page = visit(serve(study_file) + "/passage", ready=".token")
+    depth = db.open(study_file).passage("expert-3", 0)["depth"]
+    lines = page.locator(".text .token").evaluate_all("tokens => tokens.map((token) => Number(getComputedStyle(token).getPropertyValue('--lines')))")
+    assert lines == [value - 1 for value in depth]
+    labels = page.locator(".text .token").evaluate_all("tokens => tokens.map((token) => token.getAttribute('aria-label'))")
+    assert all(f"{value} recursion" in label for value, label in zip(depth, labels))
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("quantity", ["depth", "benefit", "probability"])
+def test_text_reads_on_every_colour(visit, serve, study_file, quantity, dark):
+    page = visit(serve(study_file) + f"/passage?quantity={quantity}&checkpoint=expert-4", ready=".token.level-0", dark=dark)
+    ratios = page.evaluate(CONTRASTS)
+    assert len(ratios) >= 3 and min(ratios) >= 4.5
+
+
+def test_ids_stand_where_there_is_no_tokenizer(visit, serve, long_file):
+    page = visit(serve(long_file) + "/passage?position=5", ready=".token")
+    ids = db.open(long_file).passage("expert-3", 0)["token_id"]
+    assert page.locator(".text").inner_text().split() == [str(id) for id in ids]
+    assert page.locator(".card h3 code").all_text_contents() == [str(ids[5]), str(ids[6])]
+
+
+def test_2048_tokens_are_all_there_and_can_be_reached(visit, serve, long_file):
+    page = visit(serve(long_file) + "/passage?sequence=2&position=2047", ready='.token[data-index="2047"]')
+    assert page.locator(".text .token").count() == 2048
+    assert token(page, 2047).bounding_box()["y"] < 900  # a link scrolls to its token
+    assert page.locator(CARD).bounding_box()["y"] < 900
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_narrow_window_shows_text_and_card_without_scrolling_sideways(visit, serve, study_file, dark):
+    page = visit(serve(study_file) + "/passage?position=20", ready=".token", width=390, height=844, dark=dark)
+    assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= 390
+    box = page.locator(CARD).bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 390
+
+
+CONTRASTS = """() => {
+  const channel = (part) => (part /= 255) <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const rgb = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  const root = document.querySelector('[data-testid=stBidiComponentIsolated]').shadowRoot;
+  return [...root.querySelectorAll('.text .token:not(.plain)')].map((token) => {
+    const style = getComputedStyle(token);
+    const fill = style.backgroundImage.match(/linear-gradient\\((rgb\\([^)]*\\)), /g).at(-1);
+    const [low, high] = [light(rgb(style.color)), light(rgb(fill))].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  });
+}"""
