@@ -13,7 +13,6 @@ from precompute.run import run as run_request
 
 SUITE = Path(__file__).parent / "suite"
 OUTPUT = Path("db/demo.duckdb")
-BATCH = 16  # sequences; the fastest of those tried on two cores
 ORDER = ("vanilla", "expert-2", "expert-3", "expert-4", "token-3")
 
 
@@ -40,6 +39,5 @@ def request(output: Path, suite: Path = SUITE, force: bool = False) -> Request:
         tokenizer=str(suite / "tokenizer.json"),
         length=LENGTH,
         sequences=predictions // (LENGTH - 1),
-        batch_size=BATCH,
         force=force or output == OUTPUT,
     )

@@ -45,31 +45,3 @@ with expected as (
 )
 select var_pop(by_position) / var_pop(depth) as share, count(*) as positions
 from expected;
-
--- name: depth_counts
--- One row is a sequence and a depth, with its number of positions.
-select sequence, depth, count(*) as positions
-from kept
-where checkpoint = $checkpoint
-group by sequence, depth
-order by sequence, depth;
-
--- name: added_loss
--- One row is a sequence: by how much its losses under a policy exceed those under the router, summed.
-with pairs as (
-    select sequence, loss, policy
-    from losses
-    where checkpoint = $checkpoint and policy in ($policy, 'router') and loss is not null
-)
-select sequence, sum(if(policy = $policy, loss, -loss)) as added, count(*) // 2 as positions
-from pairs
-group by sequence
-order by sequence;
-
--- name: mean_losses
--- One row is a sequence: the sum of a checkpoint's own losses.
-select sequence, sum(loss_router) as total, count(*) as positions
-from scored
-where checkpoint = $checkpoint
-group by sequence
-order by sequence;
