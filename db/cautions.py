@@ -1,34 +1,8 @@
 """Warnings that follow from the file and the filter, none written in beforehand. Analysis, measure 10."""
 
-import json
-import re
-
-import duckdb
 import pandas as pd
 
 from db.intervals import NEEDED, RELIABLE
-
-_TRUNCATING = re.compile(r"depth|loss|entropy|benefit|decile|probability|margin")
-
-
-def columns_in(cursor: duckdb.DuckDBPyConnection, where: str) -> set[str]:
-    """Names of the columns that a condition refers to, in subqueries too."""
-    tree = json.loads(cursor.execute("select json_serialize_sql('select 1 where (' || $where || chr(10) || ')')", {"where": where}).fetchone()[0])
-    found: set[str] = set()
-    parts = [tree]
-    while parts:
-        part = parts.pop()
-        if isinstance(part, dict):
-            found.update(name.lower() for name in part.get("column_names", [])[-1:])
-            parts.extend(part.values())
-        elif isinstance(part, list):
-            parts.extend(part)
-    return found
-
-
-def is_range_restricted(columns: set[str]) -> bool:
-    """Whether a filter on these columns truncates a variable that is correlated, so that correlations and R² are range restricted."""
-    return any(_TRUNCATING.search(name) for name in columns)
 
 
 def cautions(checkpoints: pd.DataFrame, reported: list[str], sequences: int, restricted: bool) -> list[str]:

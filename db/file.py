@@ -88,7 +88,7 @@ class File:
     def checkpoint(self, checkpoint: str) -> pd.Series:
         """The row of `checkpoints` of an observed checkpoint. Raises UserError for any other id."""
         if checkpoint not in self.observed:
-            raise UserError(f"{self._database.name} has no observations of checkpoint {checkpoint!r}; it has {', '.join(self.observed) or 'none'}.")
+            raise UserError(f"{self.name} has no observations of checkpoint {checkpoint!r}; it has {', '.join(self.observed) or 'none'}.")
         return self.checkpoints.set_index("checkpoint", drop=False).loc[checkpoint]
 
     def recursions(self, checkpoint: str) -> int:
@@ -99,6 +99,16 @@ class File:
     def policies_of(self, checkpoint: str) -> list[str]:
         """Names of the policies run for a checkpoint."""
         return self.policies.query("checkpoint == @checkpoint")["policy"].tolist()
+
+    @property
+    def name(self) -> str:
+        """The file's name, without its folder."""
+        return self._database.name
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many token ids the file knows."""
+        return len(self._remembered("token_text"))
 
     # --- one sequence ------------------------------------------------------------------------
 
@@ -113,7 +123,7 @@ class File:
         """
         frame = self.frame("passage", checkpoint=checkpoint, sequence=int(sequence), columns=self._passage_columns(checkpoint))
         if frame.empty:
-            raise UserError(f"{self._database.name} has no sequence {sequence}; it has {self.counts['sequences']}, numbered from 0.")
+            raise UserError(f"{self.name} has no sequence {sequence}; it has {self.counts['sequences']}, numbered from 0.")
         for name in frame.columns.intersection(["document", "next_token_id", "loss_decile", "entropy_decile"]):
             frame[name] = frame[name].astype("Int32")
         losses = self._sorted_losses()
@@ -127,6 +137,20 @@ class File:
         return fixed + [f"{what}_{name}" for what in ("loss", "depth") for name in policies] + [
             f"{what}_{recursion}" for what in ("probability", "margin") for recursion in recursions
         ]
+
+    # --- filters ---------------------------------------------------------------------------------
+
+    def check_filter(self, where: str) -> None:
+        """Raises UserError unless `where` is one condition on the columns of observations."""
+        with self._cursor(where) as cursor:
+            Filter(where).create_views(cursor)
+
+    def is_range_restricted(self, where: str | None) -> bool:
+        """Whether the filter truncates depth, loss, entropy, benefit or what follows from them."""
+        if where is None:
+            return False
+        with self._cursor(where) as cursor:
+            return Filter(where).is_range_restricted(cursor)
 
     # --- queries -----------------------------------------------------------------------------
 

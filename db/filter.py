@@ -3,6 +3,8 @@
 This is the one place where a user's text becomes part of an SQL statement.
 """
 
+import json
+import re
 from dataclasses import dataclass
 
 import duckdb
@@ -15,6 +17,8 @@ _WITHIN = """replace (
     if(vanilla_entropy is null, null, ntile(10) over (
         partition by checkpoint, vanilla_entropy is null order by vanilla_entropy, sequence, position))::utinyint as entropy_decile
 )"""
+
+_TRUNCATING = re.compile(r"depth|loss|entropy|benefit|decile|probability|margin")
 
 
 @dataclass(frozen=True)
@@ -32,3 +36,21 @@ class Filter:
             condition = self.where
         cursor.execute(f"create or replace temp view kept as select * from observations where ({condition}\n)")
         cursor.execute(f"create or replace temp view scored as select * {_WITHIN if self.within else ''} from kept where next_token_id is not null")
+
+    def is_range_restricted(self, cursor: duckdb.DuckDBPyConnection) -> bool:
+        """Whether the condition truncates a correlated variable, so that correlations and R² are range restricted."""
+        return any(_TRUNCATING.search(name) for name in self.columns(cursor))
+
+    def columns(self, cursor: duckdb.DuckDBPyConnection) -> set[str]:
+        """Names of the columns that the condition refers to, in subqueries too."""
+        sql = "select json_serialize_sql('select 1 where (' || $where || chr(10) || ')')"
+        parts = [json.loads(cursor.execute(sql, {"where": self.where or "true"}).fetchone()[0])]
+        found: set[str] = set()
+        while parts:
+            part = parts.pop()
+            if isinstance(part, dict):
+                found.update(name.lower() for name in part.get("column_names", [])[-1:])
+                parts.extend(part.values())
+            elif isinstance(part, list):
+                parts.extend(part)
+        return found

@@ -14,7 +14,7 @@ def check_statement(cursor: duckdb.DuckDBPyConnection, sql: str) -> None:
     except duckdb.Error as error:
         raise UserError(str(error)) from error
     if len(statements) != 1:
-        raise UserError(f"One statement at a time, not {len(statements)}.")
+        raise UserError(f"One statement at a time, not {len(statements)}." if statements else "There is no statement to run.")
     if statements[0].type not in ALLOWED:
         raise UserError(f"Only SELECT and EXPLAIN run here, not {statements[0].type.name}.")
 

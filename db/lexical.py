@@ -40,7 +40,9 @@ def halves(rows: pd.DataFrame) -> dict[str, NDArray]:
 
 def fit(rows: pd.DataFrame, is_fitted: NDArray) -> Fit:
     """Fit on the positions where `is_fitted`, score on the others; the interval keeps the fit and resamples held-out sequences."""
-    token, depth = rows["token_id"].to_numpy(), rows["depth"].to_numpy(dtype=np.int64, na_value=0)
+    has_depth = rows["depth"].notna().to_numpy()
+    rows, is_fitted = rows[has_depth], is_fitted[has_depth]
+    token, depth = rows["token_id"].to_numpy(), rows["depth"].to_numpy(dtype=np.int64)
     counts = _counts(token, depth, is_fitted)  # [tokens, R + 1]
     held = ~is_fitted
     sequence, token, depth = rows["sequence"].to_numpy()[held], token[held], depth[held]

@@ -60,13 +60,17 @@ class Study(File):
     def tokens(self, checkpoint: str, minimum: int | None = None, where: str | None = None) -> pd.DataFrame:
         """One row is a token type with at least `minimum` occurrences (None: scaled to the file), deepest first; see tokens.table."""
         recursions = self.recursions(checkpoint)
-        minimum = tokens.default_minimum(self.counts["scored"]) if minimum is None else minimum
+        minimum = self.default_minimum() if minimum is None else minimum
         if where is None:
             columns = [f"occurrences_depth_{depth}" for depth in range(1, recursions + 1)]
             spread = self.frame("stored_token_sums", checkpoint=checkpoint, minimum=minimum, columns=columns)
         else:
             spread = tokens.spread(self.frame("token_sums", where, checkpoint=checkpoint), ["token_id"], recursions)
         return tokens.table(spread, self._remembered("token_text"), minimum)
+
+    def default_minimum(self) -> int:
+        """The least occurrences of a token type in a list where none is asked for, scaled to the file."""
+        return tokens.default_minimum(self.counts["scored"])
 
     def swaps(self, checkpoint: str, where: str | None = None) -> pd.DataFrame:
         """One row is a policy run; see swaps.table."""
@@ -93,15 +97,18 @@ class Study(File):
     def cautions(self, checkpoints: Sequence[str] | None = None, where: str | None = None) -> list[str]:
         """One sentence for each thing a reader of these checkpoints' figures (None: all) should know."""
         reported = self.observed if checkpoints is None else list(checkpoints)
-        counts = [len(self.by_sequence(checkpoint, where)) for checkpoint in reported]
-        return cautions.cautions(self.checkpoints, reported, min(counts, default=0), self.is_range_restricted(where))
+        counts = self.kept(where).set_index("checkpoint")["sequences"].reindex(reported, fill_value=0)
+        return cautions.cautions(self.checkpoints, reported, int(counts.min()) if reported else 0, self.is_range_restricted(where))
 
-    def is_range_restricted(self, where: str | None) -> bool:
-        """Whether the filter truncates depth, loss, entropy, benefit or what follows from them."""
+    def kept(self, where: str | None = None) -> pd.DataFrame:
+        """One row is a checkpoint of which positions pass the filter: checkpoint, positions, scored, sequences (with a scored one)."""
+        return self.frame("kept_counts", where)
+
+    def reference_losses(self, checkpoints: Sequence[str], where: str | None = None) -> pd.DataFrame:
+        """One row is a sequence: positions and sum_vanilla_loss of the reference; under a filter, of positions that pass it for any of the checkpoints."""
         if where is None:
-            return False
-        with self._cursor(where) as cursor:
-            return cautions.is_range_restricted(cautions.columns_in(cursor, where))
+            return self.frame("reference_losses")
+        return self.frame("kept_reference_losses", where, checkpoints=list(checkpoints))
 
     # --- rows and sums that measures are made of -----------------------------------------------
 

@@ -13,3 +13,34 @@ select
 from sequence_stats
 where checkpoint = $checkpoint
 order by sequence;
+
+-- name: reference_losses
+-- One row is a sequence: its positions with a loss of the reference, and their sum. Sums are exact as in group_sums.
+select sequence, count(*) as positions, sum((vanilla_loss * 67108864)::bigint) / 67108864 as sum_vanilla_loss
+from positions
+where vanilla_loss is not null
+group by sequence
+order by sequence;
+
+-- name: kept_reference_losses
+-- One row is the same over the positions that pass the filter for at least one of $checkpoints.
+with passed as (
+    select distinct sequence, position, vanilla_loss
+    from scored
+    where list_contains($checkpoints, checkpoint) and vanilla_loss is not null
+)
+select sequence, count(*) as positions, sum((vanilla_loss * 67108864)::bigint) / 67108864 as sum_vanilla_loss
+from passed
+group by sequence
+order by sequence;
+
+-- name: kept_counts
+-- One row is a checkpoint with positions that pass the filter: how many, how many of them are scored, in how many sequences.
+select
+    checkpoint,
+    count(*) as positions,
+    count(next_token_id) as scored,
+    count(distinct sequence) filter (where next_token_id is not null) as sequences
+from kept
+group by checkpoint
+order by checkpoint;
