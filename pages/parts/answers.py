@@ -5,6 +5,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from db import report as reports
+from db.report import Report
 from db.study import Study
 
 
@@ -17,6 +19,16 @@ def deciles(study: Study, checkpoints: list[str], by: str) -> pd.DataFrame:
     """Study.deciles of several checkpoints, one under the other, with a column checkpoint in front."""
     frames = {checkpoint: ask(study, "deciles", checkpoint, by) for checkpoint in checkpoints}
     return pd.concat(frames, names=["checkpoint"]).reset_index(level="checkpoint").reset_index(drop=True)
+
+
+def report(study: Study) -> Report:
+    """The report of every checkpoint with a router, without its longest parts."""
+    return _report(study.signature, study)
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _report(signature: tuple, _study: Study) -> Report:
+    return reports.report(_study, _study.routed, in_full=False)
 
 
 @st.cache_data(max_entries=200, show_spinner=False)

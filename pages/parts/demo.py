@@ -1,5 +1,6 @@
 """Builds the demo in a child process, one for the whole server, and follows its progress."""
 
+import atexit
 import re
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import streamlit as st
 
 from pages.parts import files
 
-COMMAND = [sys.executable, "-m", "precompute", "demo", "--output", str(files.DEMO)]
+COMMAND = [sys.executable, "-m", "precompute", "demo"]
 # precompute's progress, a line for each state: "expert-3:  40% 80/200 sequences, 3.1 sequences/s, 00:38 left"
 LINE = re.compile(r"(?P<stage>.+?): +(?P<percent>\d+)% (?P<done>\S+ [^,]+),.*?(?P<left>\S+) left")
 
@@ -31,6 +32,7 @@ class Build:
         self._log = Path(tempfile.mkstemp(prefix="depthscope-demo-", suffix=".log")[1])
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, cwd=files.ROOT, stdout=subprocess.DEVNULL, stderr=log)
+        atexit.register(self._process.terminate)  # a build must not outlive the server; the next one goes on from what it did
 
     @property
     def running(self) -> bool:
@@ -49,7 +51,8 @@ class Build:
         if not found:
             return Progress(0.0, "Starting …")
         last = found[-1]
-        return Progress(int(last["percent"]) / 100, f"{last['stage']}: {last['done']}, {last['left']} left")
+        left = f", {last['left']} left" if ":" in last["left"] else ""  # it begins with a question mark
+        return Progress(int(last["percent"]) / 100, f"{last['stage']}: {last['done']}{left}")
 
     def _lines(self) -> list[str]:
         text = self._log.read_text(encoding="utf-8", errors="replace")

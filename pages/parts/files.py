@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DEMO = ROOT / "db" / "demo.duckdb"
+FOLDER = ROOT / "db"
 
 
 def named() -> Path | None:
@@ -19,5 +19,5 @@ def found() -> list[Path]:
     """The files to choose from: the named one alone, else every db/*.duckdb, the newest first."""
     if named():
         return [named()]
-    files = [path for path in DEMO.parent.glob("*.duckdb") if not path.name.startswith(".")]
+    files = [path for path in FOLDER.glob("*.duckdb") if not path.name.startswith(".")]
     return sorted(files, key=lambda path: (-path.stat().st_mtime_ns, path.name))

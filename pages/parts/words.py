@@ -1,13 +1,22 @@
 """Sentences made from numbers. A direction is claimed only where the intervals lie apart."""
 
+import re
+
 import pandas as pd
+
+from db.figures import Figures
+from db.intervals import NEEDED, RELIABLE, Estimate
+from db.study import Study
+from pages.parts import rulings
 
 DIRECTIONS = {
     "up": "**Deeper** in the hardest tenth than in the easiest",
     "down": "**Shallower** in the hardest tenth than in the easiest",
     "neither": "**No clear difference** between the easiest tenth and the hardest",
 }
-NEEDED = {"no": 10, "unreliable": 30}  # sequences: below these there is no interval, or an unreliable one
+TRACKS = {True: "yes", False: "no", None: "undecided"}
+LEXICAL = {True: "Mainly lexical", False: "Not mainly lexical", None: "Lexical or not is undecided"}
+ROUTING = {True: "routing matters", False: "routing does not matter here", None: "whether routing matters is undecided"}
 
 
 def depth_by_decile(frame: pd.DataFrame) -> str:
@@ -15,7 +24,7 @@ def depth_by_decile(frame: pd.DataFrame) -> str:
     said: dict[str, list[str]] = {direction: [] for direction in DIRECTIONS}
     for checkpoint, rows in frame.groupby("checkpoint", sort=False):
         first, last = rows.iloc[0], rows.iloc[-1]
-        said[_direction(first, last)].append(f"{checkpoint} (mean depth {first.mean_depth:.2f} → {last.mean_depth:.2f})")
+        said[_direction(first, last)].append(f"{literal(checkpoint)} (mean depth {first.mean_depth:.2f} → {last.mean_depth:.2f})")
     return " ".join(f"{DIRECTIONS[direction]}: {', '.join(who)}." for direction, who in said.items() if who)
 
 
@@ -24,23 +33,61 @@ def benefit_by_decile(frame: pd.DataFrame, benefit: str, by: str) -> str:
     parts = []
     for checkpoint, rows in frame.dropna(subset=[benefit]).groupby("checkpoint", sort=False):
         peak, last = rows.loc[rows[benefit].idxmax()], rows.iloc[-1]
-        parts.append(f"{checkpoint} {nats(peak[benefit])} in decile {peak.decile}, {nats(last[benefit])} in decile 10")
+        parts.append(f"{literal(checkpoint)} {nats(peak[benefit])} in decile {peak.decile}, {nats(last[benefit])} in decile 10")
     return f"By {by}, depth pays most at: {'; '.join(parts)}." if parts else "No checkpoint here was run at depth 1 and at full depth."
+
+
+def verdict(figures: Figures) -> str:
+    """The answer for a checkpoint in one line, with its figures."""
+    tracks, lexical, routing = (rule.verdict for rule in figures.rules)
+    plain, partial, r2, swap = (estimate(found, 3) for found in rulings.figures(figures).values())
+    correlation = f"ρ = {plain} with the vanilla loss, {partial} beyond token and position." if plain != "–" else "No correlation with difficulty can be had here."
+    return (
+        f"**{literal(figures.checkpoint)}: {TRACKS[tracks]}.** {correlation} "
+        f"{LEXICAL[lexical]} (R² = {r2}); {ROUTING[routing]} ({rulings.swapped(figures)} routing: {swap} nats)."
+    )
+
+
+def contents(study: Study) -> str:
+    """What was run over what, in a sentence or two."""
+    counts, source = study.counts, study.meta.get("dataset")
+    documents = f" from {counts['documents']:,} documents" if counts["documents"] else ""
+    difficulty = f"Difficulty is that of {literal(study.reference)}." if study.reference else "It has no reference model, so nothing in it has a difficulty."
+    return (
+        f"**{len(study.observed)} checkpoints** over **{counts['sequences']:,} sequences** of up to {counts['longest']:,} tokens{documents} "
+        f"of {literal(str(source))}: {counts['scored']:,} scored positions for each. {difficulty}"
+    )
+
+
+def estimate(found: Estimate | None, digits: int) -> str:
+    """A single figure with its interval."""
+    return "–" if found is None else interval(found.value, found.low, found.high, digits)
 
 
 def interval(value: float, low: float, high: float, digits: int) -> str:
     """A figure with its interval: 1.45 [1.44, 1.46]."""
     if pd.isna(value):
         return "–"
-    return f"{value:.{digits}f}" + ("" if pd.isna(low) else f" [{low:.{digits}f}, {high:.{digits}f}]")
+    text = f"{value:.{digits}f}" + ("" if pd.isna(low) else f" [{low:.{digits}f}, {high:.{digits}f}]")
+    return text.replace("-", "−")
+
+
+def count(number: float) -> str:
+    """A count with its thousands apart, – where it is unknown."""
+    return "–" if pd.isna(number) else f"{int(number):,}"
 
 
 def about_intervals(sequences: int) -> str:
     """What the intervals are, and how far to trust them with so many sequences."""
-    if sequences < NEEDED["no"]:
-        return f"No intervals: {sequences} sequences are fewer than {NEEDED['no']}."
-    caution = f", unreliable with fewer than {NEEDED['unreliable']}" if sequences < NEEDED["unreliable"] else ""
+    if sequences < NEEDED:
+        return f"No intervals: {sequences} sequences are fewer than {NEEDED}."
+    caution = f", unreliable with fewer than {RELIABLE}" if sequences < RELIABLE else ""
     return f"95% intervals: bootstrap over {sequences:,} sequences{caution}."
+
+
+def literal(text: str) -> str:
+    """Text of the file in Markdown as it stands, whatever signs are in it."""
+    return re.sub(r"([\\`*_{}\[\]()#+.!|$:<>~-])", r"\\\1", text)
 
 
 def nats(value: float) -> str:
