@@ -56,4 +56,8 @@ def _sequence_stats(con: duckdb.DuckDBPyConnection, checkpoint: str) -> pd.DataF
         stats[name.replace("sum_", "mean_")] = stats.pop(name) / stats["scored"]
     rows = query.run(con, "scored_positions", checkpoint=checkpoint, columns=difficulty.COLUMNS)
     longest = int(query.run(con, "counts")["longest"].iloc[0])
-    return difficulty.by_sequence(rows, longest).merge(stats.drop(columns="scored"), on="sequence")
+    found = difficulty.by_sequence(rows, longest).merge(stats.drop(columns="scored"), on="sequence")
+    found = query.run(con, "sequences")[["sequence"]].merge(found, on="sequence", how="left")
+    counts = ["scored", "recurring", "unexplained"]  # a sequence of one token has nothing scored, and a row all the same
+    found[counts] = found[counts].fillna(0).astype(int)
+    return found

@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 import db
-from db import limits, sql, terminal
+from db import connection, limits, sql, terminal
 from db.errors import UserError
 from db.report import report
 
@@ -42,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     one.add_argument("--checkpoint", metavar="ID", action="append", help="only this checkpoint; may be repeated")
     one.add_argument("--where", metavar="CONDITION", help="SQL condition on observations")
+    one.add_argument("--threads", metavar="N", type=int, help="threads of DuckDB; the answers do not depend on it")
     one.add_argument("--confined", action="store_true", help=argparse.SUPPRESS)
     one.set_defaults(command=_report)
     one = commands.add_parser("sql", help="run one SELECT and print its rows")
@@ -57,6 +58,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _report(args: argparse.Namespace, given: list[str]) -> int:
+    if args.threads:
+        connection.set_threads(args.threads)
     if args.where and not args.confined:
         return _filtered_report(args, given)
     if args.confined:
@@ -67,15 +70,21 @@ def _report(args: argparse.Namespace, given: list[str]) -> int:
 
 
 def _filtered_report(args: argparse.Namespace, given: list[str]) -> int:
-    """The filter is a user's text: it is tried alone under the limits of sql, then the report runs in a child of its own."""
+    """The filter is a user's text: it is tried alone under the limits of sql, then the report runs in a child of its own.
+
+    Nothing here may evaluate it: even binding it computes its constants.
+    """
     study = db.open(args.file)
     for checkpoint in args.checkpoint or []:
         study.checkpoint(checkpoint)
-    study.check_filter(args.where)
-    sql.run(args.file, f"select count(*) from observations where (\n{args.where}\n)")
+    study.check_condition(args.where)
+    try:
+        sql.run(args.file, f"select count(*) from observations where (\n{args.where}\n)")
+    except UserError as error:
+        raise UserError(f"The filter {args.where!r} does not run: {str(error).splitlines()[0]}") from error
     code, _ = limits.Child("db", [*given, "--confined"], is_piped=False).result(seconds=FILTERED_SECONDS)
-    if code < 0 or code == 1:
-        raise UserError(f"The filter {args.where!r} needs more memory than it may use.")
+    if code not in (0, 2):
+        raise UserError(f"The report under the filter {args.where!r} needs more memory than it may use.")
     return code
 
 

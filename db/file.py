@@ -11,6 +11,7 @@ import pandas as pd
 from db import connection, query
 from db.errors import UserError
 from db.filter import Filter
+from db.gate import check_condition
 from db.schema import policy_names
 
 
@@ -140,10 +141,10 @@ class File:
 
     # --- filters ---------------------------------------------------------------------------------
 
-    def check_filter(self, where: str) -> None:
-        """Raises UserError unless `where` is one condition on the columns of observations."""
+    def check_condition(self, where: str) -> None:
+        """Raises UserError unless `where` is one SQL expression; it is parsed, not run."""
         with self._cursor(where) as cursor:
-            Filter(where).create_views(cursor)
+            check_condition(cursor, where)
 
     def is_range_restricted(self, where: str | None) -> bool:
         """Whether the filter truncates depth, loss, entropy, benefit or what follows from them."""

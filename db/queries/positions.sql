@@ -6,12 +6,12 @@ where checkpoint = $checkpoint
 order by sequence, position;
 
 -- name: stored_correlations
--- One row is a sequence of the whole file with its rank correlations.
+-- One row is a sequence with scored positions, with its rank correlations over the whole file.
 select
     sequence, scored, spearman_loss, spearman_entropy, spearman_benefit,
     partial_spearman_loss, partial_spearman_entropy, recurring, unexplained
 from sequence_stats
-where checkpoint = $checkpoint
+where checkpoint = $checkpoint and scored > 0
 order by sequence;
 
 -- name: reference_losses
