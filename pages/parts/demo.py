@@ -43,7 +43,7 @@ class Build:
         """The last thing a failed build said."""
         if self.running or self._process.returncode == 0:
             return None
-        return (self._lines() or ["The build ended without a word; run it in a terminal: python -m precompute demo"])[-1]
+        return (self._lines() or ["The build ended without a word; run it in a terminal: python -m precompute demo"])[-1].removeprefix("error: ")
 
     def progress(self) -> Progress:
         """The last progress it wrote."""

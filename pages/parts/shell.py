@@ -9,7 +9,7 @@ import streamlit as st
 import db
 from db.errors import UserError
 from db.study import Study
-from pages.parts import files, welcome
+from pages.parts import files, welcome, words
 
 NAMES = ("overview", "passage", "deciles")
 
@@ -31,7 +31,7 @@ def _page(name: str) -> st.Page:
 
 def _home() -> None:
     """The bare address leads on to the first page, so that every page's address is its file's name."""
-    st.switch_page(_page(NAMES[0]), query_params=st.query_params)
+    st.switch_page(_page(NAMES[0]), query_params=st.query_params.to_dict())
 
 
 @contextmanager
@@ -46,13 +46,13 @@ def page(title: str, question: str) -> Iterator[Study]:
     if not paths:
         welcome.show()
         st.stop()
+    study = _open(_choose(paths))
+    st.title(title, anchor=False)
+    st.markdown(question)
     try:
-        study = _open(_choose(paths))
-        st.title(title, anchor=False)
-        st.markdown(question)
         yield study
     except UserError as error:
-        st.error(str(error), icon=":material/error:")
+        _show(error)
 
 
 def _choose(paths: list[Path]) -> Path:
@@ -66,5 +66,13 @@ def _open(path: Path) -> Study:
     """The study at `path` as it is now. A query that this session left running for an earlier run is stopped."""
     if earlier := st.session_state.get("study"):
         earlier.stop()
-    study = st.session_state["study"] = db.open(path)
+    try:
+        study = st.session_state["study"] = db.open(path)
+    except UserError as error:
+        _show(error)
+        st.stop()
     return study
+
+
+def _show(error: UserError) -> None:
+    st.error(words.literal(str(error)), icon=":material/error:")

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from pages.parts import demo, files
+from pages.parts import demo, files, words
 
 WELCOME = """
 A **Mixture-of-Recursions** model sends some tokens through its shared block of layers more often than
@@ -36,7 +36,7 @@ def _build() -> None:
     build = demo.current()
     if build is None or build.failure:
         if build:
-            st.error(build.failure, icon=":material/error:")
+            st.error(words.literal(build.failure), icon=":material/error:")
         if st.button("Build the demo", type="primary"):
             demo.start()
             st.rerun(scope="fragment")

@@ -1,5 +1,6 @@
 """The app as a reader meets it: written files, running servers, and a real headless Chromium."""
 
+import os
 import shutil
 import socket
 import subprocess
@@ -7,7 +8,8 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,15 @@ def _fixture(name: str):
 study_file, alone_file, vanilla_file, long_file = map(_fixture, ("study", "alone", "vanilla", "long"))
 
 
+@pytest.fixture
+def tree(tmp_path) -> Path:
+    """A copy of the project without any database, for tests that put their own into its folder db."""
+    for name in ("pages", "db", "precompute", ".streamlit"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("*.duckdb*", "__pycache__"))
+    shutil.copy(ROOT / "app.py", tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
@@ -47,7 +58,8 @@ def server(*arguments: str, root: Path = ROOT) -> Iterator[str]:
     """The address of `streamlit run app.py -- ARGUMENTS`, run in the folder `root`."""
     port = _free_port()
     options = ["--server.port", str(port), "--server.headless", "true", "--server.fileWatcherType", "none"]
-    process = subprocess.Popen([sys.executable, "-m", "streamlit", "run", "app.py", *options, "--", *arguments], cwd=root)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-m", "streamlit", "run", "app.py", *options, "--", *arguments], cwd=root, env=environment)
     try:
         _wait(f"http://localhost:{port}/_stcore/health", process)
         yield f"http://localhost:{port}"
@@ -59,38 +71,41 @@ def server(*arguments: str, root: Path = ROOT) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def serve() -> Iterator[Callable[[Path], str]]:
     """The address of a server that shows a file; one server a file."""
-    running: dict[Path, tuple] = {}
-
-    def address(path: Path) -> str:
-        if path not in running:
-            manager = server("--db", str(path))
-            running[path] = (manager.__enter__(), manager)
-        return running[path][0]
-
-    yield address
-    for _, manager in running.values():
-        manager.__exit__(None, None, None)
+    with ExitStack() as running:
+        yield cache(lambda path: running.enter_context(server("--db", str(path))))
 
 
 @pytest.fixture
-def visit(browser) -> Iterator[Callable[..., Page]]:
-    """Opens an address in a fresh browser; the test fails where the console showed an error or a request left this computer."""
-    opened, complaints = [], []
+def start() -> Iterator[Callable[..., str]]:
+    """The address of a server of the test's own; takes what `server` takes."""
+    with ExitStack() as running:
+        yield lambda *arguments, **options: running.enter_context(server(*arguments, **options))
 
-    def open_(url: str, ready: str = "h1", width: int = 1400, height: int = 900, dark: bool = False) -> Page:
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
-        opened.append(context)
-        page = context.new_page()
+
+@pytest.fixture
+def visit(browser, start) -> Iterator[Callable[..., Page]]:
+    """Opens an address in a fresh browser; the test fails where the console showed an error or a request left this computer.
+
+    It closes its browsers before the test's own servers end.
+    """
+    complaints: list[str] = []
+
+    def watch(page: Page) -> None:
         page.on("console", lambda message: message.type == "error" and not _is_probe(message.location["url"]) and complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: _leaves(request.url) and complaints.append(request.url))
-        page.goto(url)
-        page.wait_for_selector(ready)
-        return page
 
-    yield open_
-    for context in opened:
-        context.close()
+    with ExitStack() as opened:
+
+        def open_(url: str, ready: str = "h1", width: int = 1400, height: int = 900, dark: bool = False) -> Page:
+            context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
+            page = opened.enter_context(context).new_page()
+            watch(page)
+            page.goto(url)
+            page.wait_for_selector(ready)
+            return page
+
+        yield open_
     assert complaints == []
 
 

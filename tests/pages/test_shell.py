@@ -1,0 +1,119 @@
+"""What all pages share: the window, the choice of a file, and what stands there without one."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from pages.parts.words import literal
+from precompute.recipe import LENGTH
+
+TITLES = {"overview": "Is depth spent on difficult tokens?", "passage": "Which tokens go deep?", "deciles": "Do harder tokens go deeper?"}
+SETTLED = "document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'"
+
+
+def settled(page):
+    page.wait_for_function(SETTLED)
+    return page
+
+
+@pytest.mark.parametrize("name", TITLES)
+def test_a_page_runs_alone_and_through_app(app, study_file, name):
+    alone = app(f"pages/{name}.py", study_file)
+    through = app("app.py", study_file)
+    through.switch_page(f"pages/{name}.py").run()
+    for page in (alone, through, alone.run(), through.run()):
+        assert not page.exception
+        assert page.title[0].value == TITLES[name]
+        assert page.sidebar.selectbox[0].label == "File"
+
+
+@pytest.mark.parametrize("name", TITLES)
+@pytest.mark.parametrize(("width", "dark"), [(1400, False), (390, True)])
+def test_a_page_in_a_browser_complains_of_nothing_and_fits(visit, serve, study_file, name, width, dark):
+    page = settled(visit(f"{serve(study_file)}/{name}", width=width, dark=dark))
+    assert page.locator("h1").inner_text() == TITLES[name]
+    assert page.get_by_test_id("stException").count() == 0
+    assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= width
+
+
+def test_the_first_link_into_a_fresh_server_finds_its_page(visit, start, study_file):
+    page = settled(visit(start("--db", str(study_file)) + "/passage?position=7", ready=".token"))
+    assert page.get_by_test_id("stSidebarNavLink").all_inner_texts() == ["Overview", "Passage", "Deciles"]
+    assert page.locator("[role=dialog]").count() == 0
+    assert "position 7 of" in page.locator(".card").inner_text()
+
+
+def test_the_bare_address_leads_to_the_overview_and_keeps_its_query(visit, serve, study_file):
+    page = visit(f"{serve(study_file)}/?checkpoint=expert-4")
+    page.wait_for_url("**/overview?checkpoint=expert-4")
+
+
+def test_a_checkpoint_stays_chosen_from_page_to_page(visit, serve, study_file):
+    page = settled(visit(f"{serve(study_file)}/passage?checkpoint=expert-4", ready=".token"))
+    page.get_by_test_id("stSidebarNavLink").get_by_text("Deciles").click()
+    page.wait_for_url("**/deciles?checkpoint=expert-4")
+
+
+def test_a_missing_file_is_one_sentence(app, tmp_path):
+    page = app("pages/overview.py", tmp_path / "none.duckdb")
+    assert not page.exception
+    assert page.error[0].value.startswith(literal(f"No database at {tmp_path / 'none.duckdb'}. Build one:"))
+
+
+def test_a_file_of_something_else_is_one_sentence(app, tmp_path):
+    (tmp_path / "notes.duckdb").write_text("not a database")
+    page = app("pages/passage.py", tmp_path / "notes.duckdb")
+    assert not page.exception
+    assert page.error[0].value.startswith(literal(f"{tmp_path / 'notes.duckdb'} cannot be opened:"))
+
+
+def test_a_rebuilt_file_is_seen_without_a_restart(app, alone_file, study_file, tmp_path):
+    path = tmp_path / "study.duckdb"
+    shutil.copy(alone_file, path)
+    page = app("pages/passage.py", path)
+    assert page.selectbox(key="checkpoint").options == ["expert-3"]
+    shutil.copy(study_file, tmp_path / "new")
+    os.replace(tmp_path / "new", path)
+    assert page.run().selectbox(key="checkpoint").options == ["expert-2", "expert-3", "expert-4", "token-3"]
+    assert not page.exception
+
+
+def test_files_in_db_can_be_chosen_and_linked_the_newest_first(visit, start, tree, alone_file, study_file):
+    shutil.copy(alone_file, tree / "db" / "alone.duckdb")
+    shutil.copy(study_file, tree / "db" / "study.duckdb")
+    os.utime(tree / "db" / "alone.duckdb", (1, 1))
+    address = start(root=tree)
+    page = settled(visit(f"{address}/passage", ready=".token"))
+    box = page.get_by_test_id("stSidebarContent").get_by_test_id("stSelectbox")
+    assert "study" in box.inner_text() or box.locator("input").input_value() == "study"
+    box.click()
+    assert page.get_by_role("option").all_inner_texts() == ["study", "alone"]
+    page.get_by_role("option", name="alone").click()
+    page.wait_for_url("**/passage?file=alone")
+    again = settled(visit(f"{address}/passage?file=alone&quantity=loss", ready="[data-testid=stAlert]"))
+    assert "no reference model" in again.get_by_test_id("stAlert").inner_text()
+
+
+def test_without_a_file_the_app_explains_itself_builds_the_demo_and_opens_it(visit, start, tree):
+    facts = tree / "precompute" / "suite" / "baselines.json"
+    facts.write_text(json.dumps({**json.loads(facts.read_text()), "predictions": 4 * (LENGTH - 1)}))
+    address = start(root=tree)
+    page = settled(visit(f"{address}/passage"))
+    assert "There is no such file in the folder db yet." in page.locator("[data-testid=stMain]").inner_text()
+    page.get_by_role("button", name="Build the demo").click()
+    page.get_by_test_id("stProgress").wait_for()
+    page.get_by_text("building the file").wait_for(timeout=120_000)
+    page.wait_for_selector(".token", timeout=60_000)
+    assert page.locator("h1").inner_text() == TITLES["passage"]
+    assert (tree / "db" / "demo.duckdb").exists()
+
+
+def test_a_demo_that_cannot_be_built_says_why_and_is_offered_again(visit, start, tree):
+    (tree / "precompute" / "__main__.py").unlink()
+    page = settled(visit(start(root=tree)))
+    page.get_by_role("button", name="Build the demo").click()
+    page.get_by_test_id("stAlert").wait_for()
+    assert "No module named precompute.__main__" in page.get_by_test_id("stAlert").inner_text()
+    assert page.get_by_role("button", name="Build the demo").is_visible()
