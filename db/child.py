@@ -25,7 +25,7 @@ def answer(path: str, sql: str, rows: int) -> tuple[pa.Table, bool]:
     file = connection.database(path)
     with file.cursor(file.signature()) as cursor:
         check_statement(cursor, sql)
-        reader = cursor.execute(sql).to_arrow_reader(BATCH)
+        reader = cursor.sql(sql).to_arrow_reader(BATCH)  # a relation streams; execute would hold every row
         batches, room, size = [], rows, 0
         for batch in reader:
             kept = batch.slice(0, room)

@@ -5,6 +5,7 @@ An error of the user's is one sentence on stderr and exit code 2.
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -108,7 +109,7 @@ def _write_parquet(table: pa.Table, path: Path) -> None:
         pa.parquet.write_table(table, aside)
         aside.replace(path)
     except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror or error}.") from error
+        raise UserError(f"{path} cannot be written: {os.strerror(error.errno) if error.errno else error}.") from error
     finally:
         aside.unlink(missing_ok=True)
     print(path)
