@@ -1,6 +1,7 @@
 """Which tokens a policy picks: draws, ties, twins, and that company changes nothing."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -51,8 +52,9 @@ def test_random_keeps_every_nested_subset_equally_often():
     sequences = range(9000)
     step = Step(recursion=1, candidates=torch.ones(9000, 6, dtype=torch.bool), sequences=sequences, seed=0, keep_count=4)
     outer = uniform(step)
-    inner = uniform(Step(recursion=2, candidates=outer, sequences=sequences, seed=0, keep_count=2))
+    inner = uniform(replace(step, recursion=2, candidates=outer, keep_count=2))
     assert (outer.sum(1) == 4).all() and (inner.sum(1) == 2).all() and not (inner & ~outer).any()
+    assert not torch.equal(uniform(replace(step, recursion=2)), outer)
     outcomes, counts = np.unique((outer.int() + inner.int()).numpy(), axis=0, return_counts=True)
     assert chi_square(dict(enumerate(counts)), 90) < 135
     assert len(outcomes) == 90
