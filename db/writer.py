@@ -97,8 +97,11 @@ def _discard(aside: Path) -> None:
 
 
 def _fill(con: duckdb.DuckDBPyConnection, content: Content, advance: Callable[[], None]) -> None:
+    # One transaction: hundreds of small statements, each of which would else wait for the disk.
+    con.begin()
     schema.create(con, content.recursions, content.assigned)
     _fill_facts(con, content)
+    con.commit()
     advance()
     _fill_positions(con, content)
     advance()

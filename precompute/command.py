@@ -11,7 +11,8 @@ from pathlib import Path
 
 from db.errors import UserError
 from precompute import check, demo, train
-from precompute.run import Request, run
+from precompute.request import Request
+from precompute.run import run
 
 EPILOG = """policies: router, random, inverted (expert-choice), shuffled (token-choice), depth_1 to depth_R, each also with
 its gate held open (<policy>_open), router_depths_open, and those given with --assign. Default: all that a kind has."""
@@ -97,8 +98,9 @@ def _run(args: argparse.Namespace) -> int:
     return _written(run(request))
 
 
-def _written(path: Path) -> int:
-    print(path)
+def _written(path: Path | None) -> int:
+    if path:
+        print(path)
     return 0
 
 

@@ -1,9 +1,11 @@
-"""Progress on stderr: what runs, how far, how fast, how long still."""
+"""Progress on stderr: what runs, how far, how fast, how long still. Rank 0 alone reports."""
 
 import sys
 from types import TracebackType
 
 from tqdm import tqdm
+
+from precompute import ranks
 
 FORMAT = "{desc}: {percentage:3.0f}% {n_fmt}/{total_fmt}{unit}, {rate_fmt}, {remaining} left"
 
@@ -14,7 +16,7 @@ class Progress:
     def __init__(self, stage: str, total: int, unit: str):
         # A terminal is redrawn often; a log or another program reads a line every two seconds.
         every = 0.2 if sys.stderr.isatty() else 2.0
-        self._bar = tqdm(total=total, desc=stage, unit=f" {unit}", bar_format=FORMAT, mininterval=every, file=sys.stderr)
+        self._bar = tqdm(total=total, desc=stage, unit=f" {unit}", bar_format=FORMAT, mininterval=every, file=sys.stderr, disable=not ranks.leads())
 
     def advance(self, count: int = 1) -> None:
         self._bar.update(count)
@@ -28,4 +30,5 @@ class Progress:
 
 def say(sentence: str) -> None:
     """One line to stderr, beside the progress."""
-    tqdm.write(sentence, file=sys.stderr)
+    if ranks.leads():
+        tqdm.write(sentence, file=sys.stderr)
