@@ -54,14 +54,14 @@ def show_benefit(study: Study, checkpoints: list[str]) -> None:
         with column:
             sentence = words.benefit_by_decile(frame, value, by)
             st.markdown(sentence)
-            st.altair_chart(charts.benefit_by_decile(frame, study.routed, value, by, domain), key=f"benefit_{by}", alt=sentence)
+            st.altair_chart(charts.benefit_by_decile(frame, study.routed, value, by, domain), key=f"benefit_{by}", alt=words.plain(sentence))
     for tab, (by, frame) in zip(st.tabs([f"By {by}" for by in frames]), frames.items()):
         with tab:
             show_table(frame, value, 3)
 
 
 def show_table(frame: pd.DataFrame, value: str, digits: int) -> None:
-    st.caption(f"n = {frame.groupby('checkpoint')['n'].sum().iloc[0]:,} positions. {words.about_intervals(frame['sequences'].min())} Exploratory.")
+    st.caption(f"n = {frame.groupby('checkpoint')['n'].sum().iloc[0]:,} positions. {words.about_intervals(frame['sequences'])} Exploratory.")
     st.dataframe(tables.by_decile(frame, value, digits), hide_index=True, height="content")
 
 

@@ -33,7 +33,7 @@ def show_answers(found: Report) -> None:
         return
     st.markdown("\n".join(f"- {words.verdict(figures)}" for figures in found.checkpoints))
     counted = found.checkpoints[0]
-    st.caption(f"n = {counted.scored:,} positions. {words.about_intervals(counted.sequences)}")
+    st.caption(f"n = {counted.scored:,} positions. {words.about_intervals([counted.sequences])}")
     with st.expander("How this is decided"):
         st.markdown(RULES)
         st.dataframe(tables.rules(found.checkpoints), hide_index=True, height="content")

@@ -22,16 +22,16 @@ def navigation() -> st.Page:
     """
     st.set_page_config(page_title="Depthscope", layout="wide")
     home = st.Page(_home, default=True, visibility="hidden")
-    return st.navigation([home, *map(_page, NAMES)])
+    return st.navigation([home, *map(page_of, NAMES)])
 
 
-def _page(name: str) -> st.Page:
+def page_of(name: str) -> st.Page:
     return st.Page(files.ROOT / "pages" / f"{name}.py", title=name.capitalize(), url_path=name)
 
 
 def _home() -> None:
     """The bare address leads on to the first page, so that every page's address is its file's name."""
-    st.switch_page(_page(NAMES[0]), query_params=st.query_params.to_dict())
+    st.switch_page(page_of(NAMES[0]), query_params=st.query_params.to_dict())
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Sentences made from numbers. A direction is claimed only where the intervals lie apart."""
 
 import re
+from collections.abc import Iterable
 
 import pandas as pd
 
@@ -77,17 +78,19 @@ def count(number: float) -> str:
     return "–" if pd.isna(number) else f"{int(number):,}"
 
 
-def about_intervals(sequences: int) -> str:
-    """What the intervals are, and how far to trust them with so many sequences."""
-    if sequences < NEEDED:
-        return f"No intervals: {sequences} sequences are fewer than {NEEDED}."
-    caution = f", unreliable with fewer than {RELIABLE}" if sequences < RELIABLE else ""
-    return f"95% intervals: bootstrap over {sequences:,} sequences{caution}."
+def about_intervals(sequences: Iterable[int]) -> str:
+    """What the intervals of some figures are, and how far to trust them: `sequences` contribute to each."""
+    few, many = min(sequences), max(sequences)
+    if many < NEEDED:
+        return f"No intervals: {many} sequences are fewer than {NEEDED}."
+    number = f"{many:,}" if few == many else f"{few:,} to {many:,}"
+    caution = f", unreliable with fewer than {RELIABLE}" if few < RELIABLE else ""
+    return f"95% intervals: bootstrap over {number} sequences{caution}."
 
 
 def literal(text: str) -> str:
     """Text of the file in Markdown as it stands, whatever signs are in it."""
-    return re.sub(r"([\\`*_{}\[\]()#+.!|$:<>~-])", r"\\\1", text)
+    return re.sub(r"([\\`*_\[\]|$:<>~&])", r"\\\1", text)
 
 
 def nats(value: float) -> str:
@@ -96,8 +99,8 @@ def nats(value: float) -> str:
 
 
 def plain(text: str) -> str:
-    """The same without marks of emphasis, for an alternative text."""
-    return text.replace("**", "")
+    """Markdown as bare text, for an alternative text."""
+    return re.sub(r"\\(.)", r"\1", text.replace("**", ""))
 
 
 def _direction(first: pd.Series, last: pd.Series) -> str:

@@ -1,0 +1,105 @@
+"""Deciles: the page's figures are those of plain SQL over the file, and its words follow from intervals."""
+
+import shutil
+
+import duckdb
+import pandas as pd
+import pytest
+
+from pages.parts import charts, words
+
+COLUMNS = ["checkpoint", "decile", "n", "sequences", "mean_depth", "mean_depth_low", "mean_depth_high", "benefit", "benefit_low", "benefit_high"]
+
+
+@pytest.fixture
+def by_sql(study_file, tmp_path):
+    """An expression over expert-3's observations in each decile, by a client of its own on a copy of the file."""
+
+    def ask(expression, decile="loss_decile"):
+        query = f"select {expression} from observations where checkpoint = 'expert-3' and next_token_id is not null group by {decile} order by {decile}"
+        with duckdb.connect(shutil.copy(study_file, tmp_path / "copy.duckdb"), read_only=True) as con:
+            return [value for (value,) in con.execute(query).fetchall()]
+
+    return ask
+
+
+def values(table, column):
+    return [float(cell.split(" ")[0].replace("−", "-")) for cell in table[column]]
+
+
+def frame(*rows):
+    """Rows of checkpoint, decile and a figure with its interval, for depth and benefit alike."""
+    made = [(checkpoint, decile, 100, 40, *figure, *figure) for checkpoint, decile, figure in rows]
+    return pd.DataFrame(made, columns=COLUMNS)
+
+
+def test_the_table_says_what_plain_sql_says(app, study_file, by_sql):
+    page = app("pages/deciles.py", study_file, checkpoint="expert-3")
+    depth, by_loss, by_entropy = (found.value for found in page.dataframe)
+    assert values(depth, "expert-3") == pytest.approx(by_sql("avg(depth)"), abs=0.005)
+    assert values(by_loss, "expert-3") == pytest.approx(by_sql("avg(benefit::double)"), abs=0.0005)
+    assert values(by_entropy, "expert-3") == pytest.approx(by_sql("avg(benefit::double)", "entropy_decile"), abs=0.0005)
+    assert list(depth["n"]) == by_sql("count(*)")
+
+
+def test_an_open_gate_shows_other_figures(app, study_file, by_sql):
+    page = app("pages/deciles.py", study_file, checkpoint="expert-3", gate="held open")
+    assert values(page.dataframe[1].value, "expert-3") == pytest.approx(by_sql("avg(benefit_open::double)"), abs=0.0005)
+
+
+def test_all_checkpoints_stand_beside_each_other(app, study_file):
+    page = app("pages/deciles.py", study_file)
+    assert list(page.dataframe[0].value) == ["decile", "n", "expert-2", "expert-3", "expert-4", "token-3"]
+    assert "n = 1,504 positions. 95% intervals: bootstrap over 30 to 32 sequences. Exploratory." in page.caption[0].value
+
+
+def test_without_a_reference_the_page_says_what_to_do(app, alone_file):
+    page = app("pages/deciles.py", alone_file)
+    assert page.info[0].value == "This file has no reference model, so no position has a difficulty and there are no deciles. Run with --reference to have them."
+    assert not page.dataframe
+
+
+def test_without_a_router_the_page_says_so(app, vanilla_file):
+    assert app("pages/deciles.py", vanilla_file).info[0].value == "No checkpoint in this file has a router, so no token has a depth of its own."
+
+
+def test_a_direction_is_claimed_only_where_intervals_lie_apart():
+    found = words.depth_by_decile(
+        frame(
+            ("up", 1, (1.2, 1.1, 1.3)), ("up", 10, (2.0, 1.9, 2.1)),
+            ("down", 1, (2.0, 1.9, 2.1)), ("down", 10, (1.5, 1.4, 1.6)),
+            ("same", 1, (1.5, 1.3, 1.7)), ("same", 10, (1.6, 1.4, 1.8)),
+            ("few", 1, (1.0, None, None)), ("few", 10, (3.0, None, None)),
+        )
+    )  # fmt: skip
+    assert found == (
+        "**Deeper** in the hardest tenth than in the easiest: up (mean depth 1.20 → 2.00). "
+        "**Shallower** in the hardest tenth than in the easiest: down (mean depth 2.00 → 1.50). "
+        "**No clear difference** between the easiest tenth and the hardest: same (mean depth 1.50 → 1.60), few (mean depth 1.00 → 3.00)."
+    )
+
+
+def test_where_depth_pays_is_said_with_its_sign():
+    rows = frame(("a", 1, (0.1, 0.0, 0.2)), ("a", 7, (0.29, 0.2, 0.3)), ("a", 10, (-0.02, -0.1, 0.1)))
+    assert words.benefit_by_decile(rows, "benefit", "loss") == "By loss, depth pays most at: a +0.29 nats in decile 7, −0.02 nats in decile 10."
+
+
+def test_the_depth_axis_runs_from_1_to_r():
+    rows = frame(("a", 1, (1.2, 1.1, 1.3)), ("a", 10, (2.0, 1.9, 2.1)))
+    layers = charts.depth_by_decile(rows, ["a"], 3).to_dict()["layer"]
+    assert all(layer["encoding"]["y"]["scale"]["domain"] == [1, 3] for layer in layers)
+
+
+def test_a_checkpoint_keeps_its_colour_when_it_is_shown_alone():
+    rows = frame(("b", 1, (1.2, 1.1, 1.3)))
+    scale = charts.depth_by_decile(rows, ["a", "b"], 3).to_dict()["layer"][0]["encoding"]["color"]["scale"]
+    both = charts.depth_by_decile(frame(("a", 1, (1, 1, 1)), ("b", 1, (1, 1, 1))), ["a", "b"], 3)
+    assert scale["range"] == both.to_dict()["layer"][0]["encoding"]["color"]["scale"]["range"][1:]
+
+
+def test_charts_are_drawn_and_described(visit, serve, study_file):
+    page = visit(f"{serve(study_file)}/deciles", ready="[data-testid=stVegaLiteChart] svg.marks")
+    page.wait_for_function("document.querySelectorAll('[data-testid=stVegaLiteChart] svg.marks').length === 3")
+    assert "in the hardest tenth" in page.content() or "between the easiest tenth and the hardest" in page.content()
+    described = page.get_by_test_id("stVegaLiteChart").first.evaluate("chart => chart.outerHTML")
+    assert "easiest tenth" in described or "hardest tenth" in described

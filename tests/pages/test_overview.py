@@ -1,0 +1,76 @@
+"""Overview: the answer for each checkpoint with its figures, the drawing of the routers, the facts of the file."""
+
+import pytest
+
+import db
+from db.figures import figures
+from pages.parts import routers, words
+
+
+def test_every_router_has_its_answer_in_one_line(app, study_file):
+    page = app("pages/overview.py", study_file)
+    answers = page.markdown[1].value.splitlines()
+    assert [line.split(":")[0] for line in answers] == [f"- **{words.literal(name)}" for name in ("expert-2", "expert-3", "expert-4", "token-3")]
+
+
+def test_the_answer_carries_the_figures_of_the_study(app, study_file):
+    line = app("pages/overview.py", study_file).markdown[1].value.splitlines()[1]
+    found = db.open(study_file).correlations("expert-3").set_index("measure").loc["spearman_loss"]
+    assert f"ρ = {words.interval(found.value, found.low, found.high, 3)} with the vanilla loss" in line
+    assert "random routing: " in line
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(0.25, "yes"), (0.19, "no")])
+def test_the_verdict_is_that_of_the_reading_rules(study_file, value, verdict):
+    study = db.open(study_file)
+    thresholds = {"spearman_loss": -1.0 if verdict == "yes" else 1.0, "partial_spearman_loss": -1.0}
+    assert words.verdict(figures(study, "expert-3", thresholds=thresholds, in_full=False)).startswith(f"**{words.literal('expert-3')}: {verdict}.**")
+
+
+def test_the_rules_stand_with_threshold_distance_and_origin(app, study_file):
+    table = app("pages/overview.py", study_file).dataframe[0].value
+    assert list(table) == ["checkpoint", "rule", "verdict", "figure", "value", "threshold", "distance", "n", "origin"]
+    assert len(table) == 4 * 4
+    assert set(table.loc[table["checkpoint"] == "token-3", "origin"]) == {"exploratory"}
+    assert set(table.loc[table["checkpoint"] == "expert-3", "origin"]) == {"pre-set"}
+
+
+def test_the_file_is_described(app, study_file):
+    page = app("pages/overview.py", study_file)
+    said = next(text.value for text in page.markdown if "scored positions" in text.value)
+    assert said == (
+        "**4 checkpoints** over **32 sequences** of up to 48 tokens from 40 documents of text.txt: "
+        "1,504 scored positions for each. Difficulty is that of vanilla."
+    )
+    checkpoints, policies, facts = (found.value for found in page.dataframe[1:])
+    assert list(checkpoints["checkpoint"]) == ["vanilla", "expert-2", "expert-3", "expert-4", "token-3"]
+    assert set(policies.loc[policies["policy"] == "shuffled", "token-3"]) == {"✓"}
+    assert dict(facts.to_numpy())["precision"] == "fp32"
+
+
+def test_without_a_reference_nothing_is_decided(app, alone_file):
+    page = app("pages/overview.py", alone_file)
+    assert page.markdown[1].value.startswith(f"- **{words.literal('expert-3')}: undecided.** No correlation with difficulty can be had here.")
+    assert any("It has no reference model, so nothing in it has a difficulty." in text.value for text in page.markdown)
+
+
+def test_without_a_router_there_is_nothing_to_answer(app, vanilla_file):
+    assert app("pages/overview.py", vanilla_file).info[0].value == "No checkpoint in this file has a router, so no token has a depth of its own."
+
+
+def test_the_drawing_obeys_the_rules_it_explains():
+    kept = [[depth >= recursion for depth in routers.EXPERT] for recursion in (1, 2, 3)]
+    assert [sum(row) for row in kept] == [9, 6, 3]  # capacities 1, 2/3 and 1/3 of nine tokens
+    assert len(routers.TOKENS) == len(routers.EXPERT) == len(routers.TOKEN) == 9
+
+
+def test_the_drawing_is_a_table_that_can_be_read_aloud(visit, serve, study_file):
+    page = visit(f"{serve(study_file)}/overview", ready=".routers table")
+    assert page.locator(".routers table").count() == 2
+    assert page.locator(".expert [aria-label=processed]").count() == sum(routers.EXPERT)
+
+
+def test_signs_in_names_stay_signs():
+    escaped = words.literal("a*b_c [d](e) :red[f] $g$ <h> &amp;")
+    assert escaped == r"a\*b\_c \[d\](e) \:red\[f\] \$g\$ \<h\> \&amp;"
+    assert words.plain(f"**{escaped}**") == "a*b_c [d](e) :red[f] $g$ <h> &amp;"
