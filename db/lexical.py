@@ -77,6 +77,32 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([*frames, spread.reset_index()], ignore_index=True)
 
 
+def by_token(sums: pd.DataFrame, text: pd.DataFrame, minimum: int) -> pd.DataFrame:
+    """One row is a token type with at least `minimum` occurrences, the one whose depth its identity predicts worst first, ties by id.
+
+    Fitted on even sequences, scored on odd ones. sums: rows of token_sums; text: token_id, token,
+    is_special. Columns: token_id, token, is_special, fitted (occurrences fitted on), n (held-out ones),
+    expected_depth and modal_depth (the predictions), mean_depth and modal_accuracy (of the held-out
+    ones), squared_error (mean of (depth - expected_depth)²) and share_of_error (of that of all tokens).
+    """
+    sums = sums[sums["depth"].notna()]
+    ids, token = np.unique(sums["token_id"], return_inverse=True)
+    depth, half = sums["depth"].to_numpy(dtype=np.int64), sums["half"].to_numpy(dtype=np.int64)
+    counts = np.zeros((2, len(ids), depth.max(initial=0) + 1))
+    np.add.at(counts, (half, token, depth), sums["occurrences"].to_numpy())
+    fitted, held = counts
+    expected, modal, _ = _predictions(fitted)
+    n, scale = held.sum(axis=1), np.arange(counts.shape[2])
+    error = (held * (scale - expected[:, None]) ** 2).sum(axis=1)
+    frame = pd.DataFrame({"token_id": ids}).merge(text, on="token_id", how="left")
+    frame["fitted"], frame["n"] = fitted.sum(axis=1).astype(int), n.astype(int)
+    frame["expected_depth"], frame["modal_depth"], frame["mean_depth"] = expected, modal, divide(held @ scale, n)
+    frame["modal_accuracy"] = divide(held[np.arange(len(ids)), modal], n)
+    frame["squared_error"], frame["share_of_error"] = divide(error, n), divide(error, error.sum())
+    kept = frame[(frame["fitted"] + frame["n"] >= minimum) & (frame["n"] > 0)]
+    return kept.sort_values(["squared_error", "token_id"], ascending=[False, True], ignore_index=True)
+
+
 def _described(split: str, found: Fit) -> list[dict]:
     return [each.row(split=split, figure=figure) for figure, each in vars(found).items()]
 

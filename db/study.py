@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from db import cautions, deciles, depths, difficulty, groups, lexical, rules, swaps, tokens
+from db import cautions, deciles, depths, difficulty, groups, lexical, router, rules, swaps, tokens
 from db.correlation import largest_rho
 from db.errors import UserError
 from db.file import File
@@ -57,6 +57,12 @@ class Study(File):
         """One row is a split of the sequences and a figure; see lexical.table."""
         return lexical.table(self.rows(checkpoint, lexical.COLUMNS, where))
 
+    def lexical_tokens(self, checkpoint: str, minimum: int | None = None, where: str | None = None) -> pd.DataFrame:
+        """One row is a token type, the one that identity explains worst first; see lexical.by_token."""
+        self.checkpoint(checkpoint)
+        minimum = self.default_minimum() if minimum is None else minimum
+        return lexical.by_token(self.frame("token_sums", where, checkpoint=checkpoint), self._remembered("token_text"), minimum)
+
     def tokens(self, checkpoint: str, minimum: int | None = None, where: str | None = None) -> pd.DataFrame:
         """One row is a token type with at least `minimum` occurrences (None: scaled to the file), deepest first; see tokens.table."""
         recursions = self.recursions(checkpoint)
@@ -67,6 +73,15 @@ class Study(File):
         else:
             spread = tokens.spread(self.frame("token_sums", where, checkpoint=checkpoint), ["token_id"], recursions)
         return tokens.table(spread, self._remembered("token_text"), minimum)
+
+    def occurrences(self, checkpoint: str, token_id: int, each: int = 10, reach: int = 12, where: str | None = None) -> pd.DataFrame:
+        """One row is a scored occurrence of a token, at most `each` a depth, shallowest first.
+
+        depth, sequence, position, before, token and after (texts; `reach` tokens on either side),
+        vanilla_loss, loss_router and benefit in nats, at_depth (how many occurrences have this depth).
+        """
+        self.checkpoint(checkpoint)
+        return self.frame("occurrences", where, checkpoint=checkpoint, token_id=int(token_id), each=each, reach=reach)
 
     def default_minimum(self) -> int:
         """The least occurrences of a token type in a list where none is asked for, scaled to the file."""
@@ -83,6 +98,22 @@ class Study(File):
         policies = self.policies_of(checkpoint)
         sums = self.groups(checkpoint, [f"loss_{policy}" for policy in policies], "entropy" if by == "entropy" else "loss", where, within)
         return swaps.table_by(sums, policies, "depth" if by == "depth" else "decile")
+
+    def router(self, checkpoint: str, quantity: str = "probability", where: str | None = None) -> router.Router:
+        """What the router gives to kept and to dropped tokens: its probability or its margin (`quantity`); see router.Router.
+
+        All positions that pass, scored or not: the router selects among all. Token-choice keeps a token
+        at the recursion that it chose as its depth.
+        """
+        if quantity not in router.QUANTITIES:
+            raise UserError(f"The router has a probability and a margin, not {quantity!r}.")
+        is_expert = self.checkpoint(checkpoint)["kind"] == "expert"
+        fixed = {"checkpoint": checkpoint, "is_expert": is_expert, "bins": router.BINS}
+        found = {
+            recursion: self.frame("router_values", where, column=f"{quantity}_{recursion}", recursion=recursion, **fixed)
+            for recursion in range(1, self.recursions(checkpoint) + 1)
+        }
+        return router.router(found, self.frame("ties", checkpoint=checkpoint))
 
     def rules(self, checkpoint: str, where: str | None = None, thresholds: Mapping[str, float] | None = None) -> list[rules.Rule]:
         """The reading rules with their verdicts; `thresholds` are those moved, see rules.THRESHOLDS."""
