@@ -1,8 +1,10 @@
 """The facts and the rows of one version of a file, as frames."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -102,6 +104,11 @@ class File:
         return self.policies.query("checkpoint == @checkpoint")["policy"].tolist()
 
     @property
+    def path(self) -> Path:
+        """Where the file lies."""
+        return self._database.path
+
+    @property
     def name(self) -> str:
         """The file's name, without its folder."""
         return self._database.name
@@ -110,6 +117,20 @@ class File:
     def vocabulary_size(self) -> int:
         """How many token ids the file knows."""
         return len(self._remembered("token_text"))
+
+    @property
+    def has_text(self) -> bool:
+        """Whether its token ids have text."""
+        return bool(self._remembered("token_text")["token"].notna().any())
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the file."""
+        return self._database.remember(self.signature, "sha256", self._hash)
+
+    def _hash(self) -> str:
+        with self._database.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     # --- one sequence ------------------------------------------------------------------------
 
@@ -160,6 +181,10 @@ class File:
         with self._cursor(where) as cursor:
             Filter(where, within).create_views(cursor)
             return query.run(cursor, name, **parameters)
+
+    def statement(self, name: str, where: str | None = None, within: bool = False, **parameters: str | int | list[str]) -> str:
+        """The same query as one statement for any client, its views and parameters written out."""
+        return query.statement(name, Filter(where, within), **parameters)
 
     @contextmanager
     def _cursor(self, where: str | None) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -12,6 +12,8 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 
+from db.filter import Filter
+
 FOLDER = Path(__file__).parent / "queries"
 
 
@@ -31,6 +33,12 @@ def named() -> dict[str, Query]:
     return {query.name: query for query in found}
 
 
+@cache
+def examples() -> list[Query]:
+    """SQL to begin with, on `observations` themselves: each one's `row` is the question that it answers."""
+    return _parse((FOLDER.parent / "examples.sql").read_text(encoding="utf-8"))
+
+
 def _parse(text: str) -> list[Query]:
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
     return [Query(name, *_split_comment(body)) for name, body in zip(parts[1::2], parts[2::2])]
@@ -44,3 +52,17 @@ def _split_comment(body: str) -> tuple[str, str]:
 def run(cursor: duckdb.DuckDBPyConnection, name: str, **parameters) -> pd.DataFrame:
     """Rows of a named query. The views `kept` and `scored` must exist where it reads them."""
     return cursor.execute(named()[name].sql, parameters).df()
+
+
+def statement(name: str, filter: Filter, **parameters: str | int | list[str]) -> str:
+    """A named query as one statement for any client, its views and parameters written out."""
+    body = re.sub(r"\$(\w+)", lambda match: _literal(parameters[match[1]]), named()[name].sql)
+    views = ",\n".join(f"{view} as (\n    {sql.strip()}\n)" for view, sql in filter.views().items())
+    rest = body.removeprefix("with ")
+    return f"with {views}{',' if rest != body else ''}\n{rest}"
+
+
+def _literal(value: str | int | list[str]) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)

@@ -31,8 +31,8 @@ BANDS = {
     "position": Band("Position", "position"),
     "sequence": Band("Sequence", "sequence"),
 }
-NAMES = {"contains": "contains", "word": "is the word", "regex": "matches", "id": "has the id"}
-EMPTY = {"checkpoints": [], "depths": [], "token": "", "match": "contains", "special": "in"} | {f"{name}_{end}": None for name in BANDS for end in ("from", "to")}
+MATCHES = {"contains": "contains", "word": "is", "regex": "matches", "id": "has id"}
+EMPTY = {"checkpoints": [], "depths": [], "token": "", "match": "contains", "plain": False} | {f"{name}_{end}": None for name in BANDS for end in ("from", "to")}
 
 
 def choose(study: Study) -> str | None:
@@ -76,20 +76,20 @@ def _ask(study: Study) -> str | None:
     token = _ask_token(study)
     depths = st.pills("Depth", range(1, _recursions(study) + 1), selection_mode="multi", key="depths", bind="query-params") if study.routed else []
     bands = {name: _ask_band(name, band) for name, band in BANDS.items() if study.reference or not band.difficult}
-    special = st.segmented_control("Special tokens", ["in", "out"], default="in", required=True, key="special", bind="query-params")
+    plain = st.toggle("Leave special tokens out", key="plain", bind="query-params")
     return conditions.all_of(
         [
             token,
             conditions.one_of("depth", sorted(depths)),
             *(conditions.occurring(*ends) if name == "occurrences" else conditions.between(BANDS[name].column, *ends) for name, ends in bands.items()),
-            conditions.without_special() if special == "out" else None,
+            conditions.without_special() if plain else None,
         ]
     )
 
 
 def _ask_token(study: Study) -> str | None:
     matches = conditions.MATCHES if study.has_text else ("id",)
-    match = st.segmented_control("Token", matches, default=matches[0], required=True, format_func=NAMES.get, key="match", bind="query-params")
+    match = st.radio("Token", matches, format_func=MATCHES.get, horizontal=True, key="match", bind="query-params")
     text = st.text_input("Token", key="token", bind="query-params", max_chars=conditions.TEXT, label_visibility="collapsed", placeholder="any")
     return conditions.token(match, text)
 
@@ -122,9 +122,9 @@ def sentence() -> str:
     state = {key: st.session_state.get(key, empty) for key, empty in EMPTY.items()}
     parts = [f"depth {' or '.join(map(str, sorted(state['depths'])))}"] if state["depths"] else []
     if state["token"]:
-        parts.append(f"a token that {NAMES[state['match']]} “{words.literal(state['token'])}”")
+        parts.append(f"a token that {MATCHES[state['match']]} “{words.literal(state['token'])}”")
     parts += [text for name, band in BANDS.items() if (text := _band_words(band, state[f"{name}_from"], state[f"{name}_to"]))]
-    if state["special"] == "out":
+    if state["plain"]:
         parts.append("no special tokens")
     positions = f"Positions with {', '.join(parts)}" if parts else "All positions"
     return positions + (f" of {', '.join(map(words.literal, state['checkpoints']))}." if state["checkpoints"] else ".")
@@ -142,8 +142,8 @@ def _band_words(band: Band, low: float | None, high: float | None) -> str:
 def _kept(study: Study, where: str | None) -> str:
     kept = ask(study, "kept", where).set_index("checkpoint")["scored"]
     found = [int(kept.get(checkpoint, 0)) for checkpoint in checkpoints(study, study.observed)]
-    number = f"{min(found):,}" if min(found) == max(found) else f"{min(found):,} to {max(found):,} (by checkpoint)"
-    return f"It keeps **{number}** of {study.counts['scored']:,} scored positions."
+    number = f"**{min(found):,}**" if min(found) == max(found) else f"**{min(found):,} to {max(found):,}** (by checkpoint)"
+    return f"Keeps {number} of {study.counts['scored']:,} scored positions."
 
 
 def _recursions(study: Study) -> int:
