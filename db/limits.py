@@ -15,13 +15,15 @@ from db.errors import UserError
 
 ROOT = Path(__file__).parent.parent  # where the packages are, from whatever folder the process was started
 SECONDS = 30.0
+NICE = 15  # how far a child steps back behind the process that answers everybody else
 ADDRESS_SPACE = 2 << 30  # bytes beyond what the process has mapped when its work begins
 
 
 def confine(address_space: int = ADDRESS_SPACE) -> None:
-    """Limit this process: no more address space than this beyond today's, no core dump, no written file."""
+    """Limit this process: behind others for the processor, no more address space than this beyond today's, no core dump, no written file."""
     import resource
 
+    os.nice(NICE)
     with open("/proc/self/statm") as file:
         mapped = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped + address_space,) * 2)

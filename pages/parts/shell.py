@@ -11,7 +11,8 @@ from db.errors import UserError
 from db.study import Study
 from pages.parts import files, welcome, words
 
-NAMES = ("overview", "passage", "deciles")
+NAMES = ("overview", "passage", "deciles", "sql", "about")
+TITLES = {"sql": "SQL", "about": "About the data"}  # where the name itself is no title
 
 
 def navigation() -> st.Page:
@@ -26,7 +27,7 @@ def navigation() -> st.Page:
 
 
 def page_of(name: str) -> st.Page:
-    return st.Page(files.ROOT / "pages" / f"{name}.py", title=name.capitalize(), url_path=name)
+    return st.Page(files.ROOT / "pages" / f"{name}.py", title=TITLES.get(name, name.capitalize()), url_path=name)
 
 
 def _home() -> None:
