@@ -28,14 +28,19 @@ class Filter:
     where: str | None = None
     within: bool = False
 
+    def views(self) -> dict[str, str]:
+        """SQL of `kept` (positions that pass) and of `scored` (those of them with a next token), by name; the second reads the first."""
+        return {
+            "kept": f"select * from observations where ({self.where or 'true'}\n)",
+            "scored": f"select * {_WITHIN if self.within else ''} from kept where next_token_id is not null",
+        }
+
     def create_views(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        """Create `kept` (positions that pass) and `scored` (those with a next token). Raises UserError for a bad condition."""
-        condition = "true"
+        """Create the views. Raises UserError for a bad condition."""
         if self.where:
             check_condition(cursor, self.where)
-            condition = self.where
-        cursor.execute(f"create or replace temp view kept as select * from observations where ({condition}\n)")
-        cursor.execute(f"create or replace temp view scored as select * {_WITHIN if self.within else ''} from kept where next_token_id is not null")
+        for name, sql in self.views().items():
+            cursor.execute(f"create or replace temp view {name} as {sql}")
 
     def is_range_restricted(self, cursor: duckdb.DuckDBPyConnection) -> bool:
         """Whether the condition truncates a correlated variable, so that correlations and R² are range restricted."""
