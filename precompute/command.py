@@ -1,4 +1,4 @@
-"""The command line of precompute: run, check, demo, train-demo.
+"""The command line of precompute: run, check, demo, plant, train-demo.
 
 An error of the user's is one sentence on stderr and exit code 2; the last line of stdout is the file written.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 from db.errors import UserError
-from precompute import check, demo, train
+from precompute import check, demo, plant, train
 from precompute.request import Request
 from precompute.run import run
 
@@ -42,6 +42,9 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("demo", help="build the demo from the tiny suite that is shipped")
     demo.add_arguments(one)
     one.set_defaults(command=lambda args: _written(demo.run(args)))
+    one = commands.add_parser("plant", help="write a file whose truth is known, for tests and benchmarks")
+    plant.add_arguments(one)
+    one.set_defaults(command=lambda args: _written(plant.run(args)))
     one = commands.add_parser("train-demo", help="train the tiny suite anew")
     train.add_arguments(one)
     one.set_defaults(command=lambda args: _written(train.run(args)))
