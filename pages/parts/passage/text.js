@@ -35,11 +35,13 @@ function build(room, data) {
   const last = new Set(ends);
   room.text.replaceChildren();
   room.tokens = text.map((word, index) => {
-    const token = make("span", "token", shown(word));
+    // The space before a word stays outside its colour: it would show at the end of a line, away from the word.
+    const [, space, rest] = word.match(/^( *)([^]*)$/);
+    const token = make("span", "token", shown(rest || space));
     token.dataset.index = index;
     token.tabIndex = -1;
     token.setAttribute("role", "option");
-    room.text.append(token);
+    room.text.append(rest && space, token);
     if (word.includes("\n")) room.text.append("\n".repeat(word.split("\n").length - 1));
     if (mark[index] === "id") room.text.append(" ");
     if (last.has(index)) room.text.append(make("div", "end", "document ends"));
@@ -63,7 +65,9 @@ function paint(room, data) {
     token.className = `token ${data.tokens.mark[index]} ${look(step, level)}`;
     token.setAttribute("aria-label", `${spoken(data.tokens.text[index])}, ${step ? step.label : "no value"}`);
   });
-  room.legend.replaceChildren(...data.scale.map(entry));
+  const without = data.levels.filter((level) => level < 0).length;
+  const nothing = without ? [entry({ label: "no value", count: without.toLocaleString("en") })] : [];
+  room.legend.replaceChildren(...data.scale.map(entry), ...nothing);
 }
 
 const rule = (step, level) =>
@@ -72,7 +76,7 @@ const rule = (step, level) =>
 
 const spoken = (word) => word.trim() || (word.includes("\n") ? "new line" : "space");
 
-const look = (step, level) => (step ? `level-${level}${step.dotted ? " dotted" : ""}` : "plain");
+const look = (step, level) => (step?.light ? `level-${level}${step.dotted ? " dotted" : ""}` : "plain");
 
 function entry(step, level) {
   const item = document.createElement("span");
