@@ -15,9 +15,9 @@ def ask(study: Study, question: str, *arguments: Any) -> Any:
     return _answer(study.signature, question, arguments, study)
 
 
-def deciles(study: Study, checkpoints: list[str], by: str) -> pd.DataFrame:
-    """Study.deciles of several checkpoints, one under the other, with a column checkpoint in front."""
-    frames = {checkpoint: ask(study, "deciles", checkpoint, by) for checkpoint in checkpoints}
+def of_each(study: Study, question: str, checkpoints: list[str], *arguments: Any) -> pd.DataFrame:
+    """What the Study's method `question` says of several checkpoints, one under the other, with a column checkpoint in front."""
+    frames = {checkpoint: ask(study, question, checkpoint, *arguments) for checkpoint in checkpoints}
     return pd.concat(frames, names=["checkpoint"]).reset_index(level="checkpoint").reset_index(drop=True)
 
 

@@ -95,10 +95,11 @@ def _ask_token(study: Study) -> str | None:
 
 
 def _ask_band(name: str, band: Band) -> tuple[float | None, float | None]:
-    kind = type(band.step)
-    ends = zip(("from", "to"), (f"{band.label}, from", "to"), st.columns(2, vertical_alignment="bottom"))
+    st.markdown(band.label)
+    least, hidden = type(band.step)(0), {"bind": "query-params", "label_visibility": "collapsed"}
+    ends = zip(("from", "to"), st.columns(2))
     return tuple(
-        column.number_input(label, kind(0), value=None, step=band.step, key=f"{name}_{end}", bind="query-params", placeholder="any") for end, label, column in ends
+        column.number_input(f"{band.label}, {end}", least, value=None, step=band.step, key=f"{name}_{end}", placeholder=end, **hidden) for end, column in ends
     )
 
 
@@ -140,6 +141,8 @@ def _band_words(band: Band, low: float | None, high: float | None) -> str:
 
 
 def _kept(study: Study, where: str | None) -> str:
+    if where is None:
+        return f"{study.counts['scored']:,} are scored."
     kept = ask(study, "kept", where).set_index("checkpoint")["scored"]
     found = [int(kept.get(checkpoint, 0)) for checkpoint in checkpoints(study, study.observed)]
     number = f"**{min(found):,}**" if min(found) == max(found) else f"**{min(found):,} to {max(found):,}** (by checkpoint)"

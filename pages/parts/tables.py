@@ -35,14 +35,16 @@ FACTS = {
 }
 
 
-def by_decile(frame: pd.DataFrame, value: str, digits: int) -> pd.DataFrame:
-    """A row a decile, a column a checkpoint: the figure with its interval. `frame`: answers.deciles."""
-    table = pd.DataFrame({"decile": range(1, 11)})
-    for checkpoint, rows in frame.groupby("checkpoint", sort=False):
-        table["n"] = rows["n"].to_numpy()
-        figures = zip(rows[value], rows[f"{value}_low"], rows[f"{value}_high"])
-        table[checkpoint] = [interval(*figure, digits) for figure in figures]
-    return table
+def spread(frame: pd.DataFrame, by: list[str], value: str, digits: int) -> pd.DataFrame:
+    """A row for each value of the columns `by`, a column a checkpoint: the figure with its interval, and n where it is the same for all."""
+    rows = frame.assign(shown=[interval(*figure, digits) for figure in zip(frame[value], frame[f"{value}_low"], frame[f"{value}_high"])])
+    shown = rows.pivot(index=by, columns="checkpoint", values="shown")[list(dict.fromkeys(rows["checkpoint"]))]
+    counts = rows.pivot(index=by, columns="checkpoint", values="n")
+    if (counts.nunique(axis=1) == 1).all():
+        shown.insert(0, "n", counts.max(axis=1).astype(int))
+    else:
+        shown = shown.join(counts.astype("Int64").add_prefix("n, "))
+    return shown.fillna("–").reset_index().rename_axis(columns=None)
 
 
 def rules(found: Sequence[Figures]) -> pd.DataFrame:

@@ -14,6 +14,7 @@ DIRECTIONS = {
     "up": "**Deeper** in the hardest tenth than in the easiest",
     "down": "**Shallower** in the hardest tenth than in the easiest",
     "neither": "**No clear difference** between the easiest tenth and the hardest",
+    "unknown": "**Not to be compared**, for want of positions in decile 1 or in decile 10",
 }
 TRACKS = {True: "yes", False: "no", None: "undecided"}
 LEXICAL = {True: "Mainly lexical", False: "Not mainly lexical", None: "Lexical or not is undecided"}
@@ -21,11 +22,12 @@ ROUTING = {True: "routing matters", False: "routing does not matter here", None:
 
 
 def depth_by_decile(frame: pd.DataFrame) -> str:
-    """Which checkpoints go deeper from the easiest tenth to the hardest. `frame`: answers.deciles."""
+    """Which checkpoints go deeper from the easiest tenth to the hardest. `frame`: Study.deciles of each checkpoint, of those with positions."""
     said: dict[str, list[str]] = {direction: [] for direction in DIRECTIONS}
     for checkpoint, rows in frame.groupby("checkpoint", sort=False):
         first, last = rows.iloc[0], rows.iloc[-1]
-        said[_direction(first, last)].append(f"{literal(checkpoint)} (mean depth {first.mean_depth:.2f} → {last.mean_depth:.2f})")
+        means = f" (mean depth {first.mean_depth:.2f} → {last.mean_depth:.2f})" if (first.decile, last.decile) == (1, 10) else ""
+        said[_direction(first, last)].append(literal(checkpoint) + means)
     return " ".join(f"{DIRECTIONS[direction]}: {', '.join(who)}." for direction, who in said.items() if who)
 
 
@@ -34,8 +36,17 @@ def benefit_by_decile(frame: pd.DataFrame, benefit: str, by: str) -> str:
     parts = []
     for checkpoint, rows in frame.dropna(subset=[benefit]).groupby("checkpoint", sort=False):
         peak, last = rows.loc[rows[benefit].idxmax()], rows.iloc[-1]
-        parts.append(f"{literal(checkpoint)} {nats(peak[benefit])} in decile {peak.decile}, {nats(last[benefit])} in decile 10")
+        parts.append(f"{literal(checkpoint)} {nats(peak[benefit])} in decile {peak.decile}, {nats(last[benefit])} in decile {last.decile}")
     return f"By {by}, depth pays most at: {'; '.join(parts)}." if parts else "No checkpoint here was run at depth 1 and at full depth."
+
+
+def loss_by_depth(frame: pd.DataFrame) -> str:
+    """The mean vanilla loss at each depth, checkpoint by checkpoint. `frame`: Study.depths of each, of depths with positions."""
+    parts = []
+    for checkpoint, rows in frame.groupby("checkpoint", sort=False):
+        losses = ", ".join(f"{row.vanilla_loss:.2f} at depth {row.depth}" for row in rows.itertuples())
+        parts.append(f"{literal(checkpoint)} {losses}")
+    return f"Mean vanilla loss in nats: {'; '.join(parts)}."
 
 
 def verdict(figures: Figures) -> str:
@@ -104,6 +115,8 @@ def plain(text: str) -> str:
 
 
 def _direction(first: pd.Series, last: pd.Series) -> str:
+    if (first.decile, last.decile) != (1, 10):
+        return "unknown"
     if last.mean_depth_low > first.mean_depth_high:
         return "up"
     return "down" if last.mean_depth_high < first.mean_depth_low else "neither"
