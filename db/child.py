@@ -5,6 +5,7 @@ The answer is a line of JSON, {"error": …} or {"truncated": …}, and then the
 
 import json
 import sys
+from itertools import count
 from pathlib import Path
 
 import duckdb
@@ -31,21 +32,30 @@ def answer(path: str, sql: str, rows: int) -> tuple[pa.Table, bool]:
             kept = batch.slice(0, room)
             room, size = room - kept.num_rows, size + kept.nbytes
             if size > BYTES:
-                return _hidden(batches, reader.schema, path), True
+                return _table(batches, reader.schema, path), True
             batches.append(kept)
             if kept.num_rows < batch.num_rows:
-                return _hidden(batches, reader.schema, path), True
-        return _hidden(batches, reader.schema, path), False
+                return _table(batches, reader.schema, path), True
+        return _table(batches, reader.schema, path), False
 
 
-def _hidden(batches: list[pa.RecordBatch], schema: pa.Schema, path: str) -> pa.Table:
-    """The rows without the path of the file's folder, which catalog functions give away."""
-    table = pa.Table.from_batches(batches, schema)
+def _table(batches: list[pa.RecordBatch], schema: pa.Schema, path: str) -> pa.Table:
+    """The rows, each column under a name of its own, without the path of the file's folder, which catalog functions give away."""
+    table = pa.Table.from_batches(batches, schema).rename_columns(_distinct(schema.names))
     folder = f"{Path(path).absolute().parent}/"
-    for index, field in enumerate(schema):
+    for index, field in enumerate(table.schema):
         if pa.types.is_string(field.type):
             table = table.set_column(index, field, pc.replace_substring(table.column(index), folder, ""))
     return table
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """a, a_1, a_2 where a query gives the name a to three columns, as DuckDB itself does for a table."""
+    given: list[str] = []
+    for name in names:
+        free = (f"{name}_{number}" if number else name for number in count())
+        given.append(next(each for each in free if each not in given))
+    return given
 
 
 def main() -> None:

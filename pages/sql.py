@@ -15,6 +15,8 @@ QUESTION = (
     "Start from an example or from the view `tokens`: one row is a token at its place in the text, with its depth and its losses."
 )
 HEIGHT = 560
+PLAN = ["explain_key", "explain_value"]
+LETTERS = "<style>.st-key-query textarea { font-family: monospace; font-size: 0.9rem; }</style>"
 
 
 def fill(text: str) -> None:
@@ -26,6 +28,7 @@ def editor() -> tuple[str, bool]:
     """The query, and whether it is to run even if it ran before."""
     if "query" not in st.session_state and (asked := st.session_state.get("asked")):
         fill(asked.text)
+    st.html(LETTERS)
     with st.form("editor", border=False):
         text = st.text_area("SQL", key="query", bind="query-params", height=220, placeholder="select …")
         run = st.form_submit_button("Run", type="primary", icon=":material/play_arrow:", help="Or Ctrl + Enter in the editor")
@@ -54,12 +57,14 @@ def show_error(said: str) -> None:
 
 
 def show_rows(found: Answer) -> None:
-    counted = f"{found.table.num_rows:,} rows in {found.seconds:.2f} s. Exploratory."
-    st.caption(f"Only the first {counted} Narrow the query to see all." if found.is_truncated else counted)
+    st.caption(sql.counted(found))
     if not found.table.num_rows:
         st.info("No row answers this query. Loosen its conditions, or look at what the columns hold: summarize observations", icon=":material/info:")
         return
-    st.dataframe(found.table, hide_index=True)
+    if found.table.column_names == PLAN:
+        st.code(found.table.column(PLAN[1])[0].as_py(), None)
+    else:
+        st.dataframe(sql.shown(found.table), hide_index=True)
     left, right, _ = st.columns([1, 1, 2])
     left.download_button("CSV", lambda: exhibit.csv(sql.frame(found.table)), "query.csv", "text/csv", on_click="ignore", icon=":material/download:", width="stretch")
     right.download_button("Parquet", lambda: sql.parquet(found.table), "query.parquet", on_click="ignore", icon=":material/download:", width="stretch")

@@ -9,9 +9,9 @@ import streamlit as st
 import db
 from db.errors import UserError
 from db.study import Study
-from pages.parts import files, welcome, words
+from pages.parts import files, welcome, words, work
 
-NAMES = ("overview", "passage", "deciles", "sql", "about")
+NAMES = ("overview", "passage", "deciles", "tokens", "lexical", "routing", "sql", "about")
 TITLES = {"sql": "SQL", "about": "About the data"}  # where the name itself is no title
 
 
@@ -43,6 +43,7 @@ def page(title: str, question: str) -> Iterator[Study]:
     becomes one sentence on it.
     """
     navigation()
+    work.enter(title)
     paths = files.found()
     if not paths:
         welcome.show()

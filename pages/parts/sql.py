@@ -16,6 +16,7 @@ from pages.parts.work import Work
 
 AT_ONCE = 2  # statements that the server runs at once, for all its readers
 PATIENCE = 10.0  # seconds that a statement waits for its turn
+SHOWN = 8 << 20  # bytes of an answer that are sent to the browser
 KEPT = 30  # earlier queries that a session remembers
 LIMITS = (
     f"One SELECT or EXPLAIN over this file and nothing else, in a process of its own: at most {limits.SECONDS:g} seconds, "
@@ -47,7 +48,7 @@ class Asked:
             raise
         finally:
             _turns.release()
-        self.outcome = f"{found.table.num_rows:,} rows in {found.seconds:.2f} s"
+        self.outcome = outcome(found)
         return found
 
 
@@ -72,6 +73,24 @@ def remember(asked: Asked) -> None:
 def history() -> list[tuple[str, str]]:
     """What was asked in this session before the query on the page, the last first: its text and what became of it."""
     return st.session_state.get("history", [])
+
+
+def outcome(found: Answer) -> str:
+    """How many rows it gave, and how long it took."""
+    return f"{found.table.num_rows:,} {'row' if found.table.num_rows == 1 else 'rows'} in {found.seconds:.2f} s"
+
+
+def counted(found: Answer) -> str:
+    """The same as sentences, with what is not there or not shown."""
+    parts = [f"Only the first {outcome(found)}; narrow the query to see all." if found.is_truncated else f"{outcome(found)}."]
+    if (rows := shown(found.table).num_rows) < found.table.num_rows:
+        parts.append(f"The table shows {rows:,} of them, the files hold all.")
+    return " ".join([*parts, "Exploratory."])
+
+
+def shown(table: pa.Table) -> pa.Table:
+    """As many of the first rows as a browser should be sent."""
+    return table.slice(0, max(1, table.num_rows * SHOWN // max(SHOWN, table.nbytes)))
 
 
 def frame(table: pa.Table) -> pd.DataFrame:

@@ -10,13 +10,13 @@ import streamlit as st
 
 AT_ONCE = 0.5  # seconds that a page waits before it shows that it waits
 LOOKS = 0.4  # seconds between two looks of a page
-PATIENCE = 6.0  # seconds without a look after which the page is taken for left
+PATIENCE = 10.0  # seconds without a look after which the page is taken for left
 
 
 class Work:
-    """What `do` returns, made in a thread. `stop` ends it from outside; it is called when the page is left.
+    """What `do` returns, made in a thread. `stop` ends it from outside; it is called when nobody looks any more.
 
-    A page that was left, or a closed tab, tells the server nothing: it only looks no more.
+    A closed tab tells the server nothing else.
     """
 
     def __init__(self, do: Callable[[], Any], stop: Callable[[], None]) -> None:
@@ -70,8 +70,16 @@ class Work:
                 self.stop()
 
 
+def enter(page: str) -> None:
+    """A run of this page begins: what the page before it was waiting for is stopped."""
+    if st.session_state.get("entered") != page and (left := st.session_state.pop("watched", None)):
+        left.stop()
+    st.session_state["entered"] = page
+
+
 def finished(work: Work, limit: float) -> bool:
     """Whether it has ended; until then the page shows how long it runs, of `limit` seconds, and a Stop button."""
+    st.session_state["watched"] = work
     work.look()
     if work.wait(AT_ONCE):
         return True
