@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from db.intervals import SEED, Estimate, divide, of_sums, ratio
+from db.intervals import RELIABLE, SEED, Estimate, divide, of_sums, ratio
 
 RANDOM_HALVES = 20
 COLUMNS = ["token_id", "depth"]
+ACCURACIES = ("modal_accuracy", "commonest_accuracy", "largest_depth_share")
 
 
 @dataclass(frozen=True)
@@ -40,24 +41,10 @@ def halves(rows: pd.DataFrame) -> dict[str, NDArray]:
 
 def fit(rows: pd.DataFrame, is_fitted: NDArray) -> Fit:
     """Fit on the positions where `is_fitted`, score on the others; the interval keeps the fit and resamples held-out sequences."""
-    has_depth = rows["depth"].notna().to_numpy()
-    rows, is_fitted = rows[has_depth], is_fitted[has_depth]
-    token, depth = rows["token_id"].to_numpy(), rows["depth"].to_numpy(dtype=np.int64)
-    counts = _counts(token, depth, is_fitted)  # [tokens, R + 1]
-    held = ~is_fitted
-    sequence, token, depth = rows["sequence"].to_numpy()[held], token[held], depth[held]
-    expected, modal, commonest = _predictions(counts)
-    largest = np.bincount(depth, minlength=1).argmax()
-
-    def per_sequence(values: NDArray) -> NDArray:
-        return np.bincount(sequence, values, minlength=1)[np.bincount(sequence, minlength=1) > 0]
-
-    n = per_sequence(np.ones(len(depth)))
+    sums = _sums(rows, is_fitted)
     return Fit(
-        r2=of_sums(_r2, per_sequence((depth - expected[token]) ** 2), per_sequence(depth), per_sequence(depth**2), n, n=n),
-        modal_accuracy=ratio(per_sequence(depth == modal[token]), n),
-        commonest_accuracy=ratio(per_sequence(depth == commonest), n),
-        largest_depth_share=ratio(per_sequence(depth == largest), n),
+        r2=of_sums(_r2, sums["squared_error"], sums["depth"], sums["squared_depth"], sums["n"], n=sums["n"]),
+        **{figure: ratio(sums[figure], sums["n"]) for figure in ACCURACIES},
     )
 
 
@@ -70,11 +57,43 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     splits = halves(rows)
     found = [(split, fit(rows, splits[split])) for split in list(splits)[:2]]
     frames = [pd.DataFrame(_described(split, each)) for split, each in found]
-    random = pd.concat([pd.DataFrame(_described("random halves", fit(rows, splits[split]))) for split in list(splits)[2:]])
-    spread = random.groupby(["split", "figure"], sort=False).agg(
-        value=("value", "mean"), low=("value", "min"), high=("value", "max"), n=("n", "min"), sequences=("sequences", "min"), reliable=("reliable", "min")
+    random = pd.concat([_values(rows, splits[split]) for split in list(splits)[2:]])
+    spread = random.groupby("figure", sort=False).agg(
+        value=("value", "mean"), low=("value", "min"), high=("value", "max"), n=("n", "min"), sequences=("sequences", "min")
     )
-    return pd.concat([*frames, spread.reset_index()], ignore_index=True)
+    spread["reliable"] = spread["sequences"] >= RELIABLE
+    return pd.concat([*frames, spread.reset_index().assign(split="random halves")], ignore_index=True)
+
+
+def _values(rows: pd.DataFrame, is_fitted: NDArray) -> pd.DataFrame:
+    """The figures of a Fit without their intervals, which take far longer: figure, value, n, sequences."""
+    sums = _sums(rows, is_fitted)
+    total = {name: column.sum() for name, column in sums.items()}
+    values = {"r2": _r2(total["squared_error"], total["depth"], total["squared_depth"], total["n"])}
+    values |= {figure: divide(total[figure], total["n"]) for figure in ACCURACIES}
+    return pd.DataFrame({"figure": list(values), "value": [float(value) for value in values.values()], "n": int(total["n"]), "sequences": len(sums["n"])})
+
+
+def _sums(rows: pd.DataFrame, is_fitted: NDArray) -> dict[str, NDArray]:
+    """Per held-out sequence: positions n, and sums of depth, its square, the squared error of the fit, and of what is right."""
+    has_depth = rows["depth"].notna().to_numpy()
+    rows, is_fitted = rows[has_depth], is_fitted[has_depth]
+    token, depth = rows["token_id"].to_numpy(), rows["depth"].to_numpy(dtype=np.int64)
+    counts = _counts(token, depth, is_fitted)  # [tokens, R + 1]
+    held = ~is_fitted
+    sequence, token, depth = rows["sequence"].to_numpy()[held], token[held], depth[held]
+    expected, modal, commonest = _predictions(counts)
+    columns = {
+        "n": np.ones(len(depth)),
+        "depth": depth,
+        "squared_depth": depth**2,
+        "squared_error": (depth - expected[token]) ** 2,
+        "modal_accuracy": depth == modal[token],
+        "commonest_accuracy": depth == commonest,
+        "largest_depth_share": depth == np.bincount(depth, minlength=1).argmax(),
+    }
+    present = np.bincount(sequence, minlength=1) > 0
+    return {name: np.bincount(sequence, values, minlength=1)[present] for name, values in columns.items()}
 
 
 def by_token(sums: pd.DataFrame, text: pd.DataFrame, minimum: int) -> pd.DataFrame:

@@ -83,6 +83,11 @@ class Study(File):
         self.checkpoint(checkpoint)
         return self.frame("occurrences", where, checkpoint=checkpoint, token_id=int(token_id), each=each, reach=reach)
 
+    @property
+    def texts(self) -> pd.Series:
+        """Text of every token id that the file knows, NULL where it has none."""
+        return self._remembered("token_text").set_index("token_id")["token"]
+
     def default_minimum(self) -> int:
         """The least occurrences of a token type in a list where none is asked for, scaled to the file."""
         return tokens.default_minimum(self.counts["scored"])
