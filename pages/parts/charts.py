@@ -5,7 +5,7 @@ Every chart takes `frame`, a frame of Study's for each checkpoint under a column
 `picked`. Marks of fewer than SCARCE positions are paler.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import altair as alt
@@ -18,40 +18,52 @@ from pages.parts.colours import CATEGORICAL, diverging, ordinal
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
 ENDS = {"loss": ("easiest", "hardest"), "entropy": ("most certain", "least certain")}
 HEIGHT = 300
-SMALL = {"width": 330, "height": 190}  # px of one of several figures
+SMALL = 250  # px high: one of several figures, with its title and axes
 SCARCE = 50  # positions
 _LEGEND = alt.Legend(title=None, orient="top", columns=4, symbolOpacity=1)
-_TOP = alt.Legend(orient="top")
-_PALER = alt.condition(f"datum.n < {SCARCE}", alt.value(0.25), alt.value(1.0))
+_TOP = alt.Legend(title="depth", orient="top", symbolOpacity=1, symbolStrokeWidth=0)
+_PALER, _PALER_BAR = (alt.condition(f"datum.{counted} < {SCARCE}", alt.value(0.25), alt.value(1.0)) for counted in ("n", "of"))
+Figures = alt.Chart | alt.LayerChart | list[alt.Chart | alt.LayerChart]  # one, or one for each checkpoint
+
 _CELLS = 11  # steps of colour of a heat map, odd: the middle one is zero
 
 
-def depth_by_decile(frame: pd.DataFrame, checkpoints: list[str], recursions: int, by: str = "loss", apart: bool = False) -> alt.TopLevelMixin:
+def depth_by_decile(frame: pd.DataFrame, checkpoints: list[str], recursions: int, by: str = "loss", apart: bool = False) -> Figures:
     """Mean depth in each decile of loss or entropy (`by`), on an axis from 1 to R."""
+    if apart:
+        return _apart(frame, lambda rows: depth_by_decile(rows, checkpoints, recursions, by))
     depth = alt.Scale(domain=[1, recursions], nice=False)
     axis = alt.Axis(values=list(range(1, recursions + 1)), format="d", labelOverlap=False)
-    return _side_by_side(_lines(frame, checkpoints, "mean_depth", _decile(by), title="mean depth", scale=depth, axis=axis), apart)
+    return _lines(frame, checkpoints, "mean_depth", _decile(by), title="mean depth", scale=depth, axis=axis)
 
 
-def benefit_by_decile(frame: pd.DataFrame, checkpoints: list[str], value: str, by: str, domain: list[float], apart: bool = False) -> alt.TopLevelMixin:
+def benefit_by_decile(frame: pd.DataFrame, checkpoints: list[str], value: str, by: str, domain: list[float], apart: bool = False) -> Figures:
     """Mean benefit in each decile of `by`, with a line at zero. `value`: its column, benefit or benefit_open."""
+    if apart:
+        return _apart(frame, lambda rows: benefit_by_decile(rows, checkpoints, value, by, domain))
     y = {"title": "benefit of depth, nats", "scale": alt.Scale(domain=domain)}
     zero = alt.Chart(frame).mark_rule(strokeDash=[4, 4], opacity=0.6).encode(y=alt.datum(0.0, **y))
-    return _side_by_side(alt.layer(zero, _lines(frame, checkpoints, value, _decile(by), **y)), apart)
+    return alt.layer(zero, _lines(frame, checkpoints, value, _decile(by), **y)).properties(height=HEIGHT)
 
 
-def loss_by_depth(frame: pd.DataFrame, checkpoints: list[str], apart: bool = False) -> alt.TopLevelMixin:
+def loss_by_depth(frame: pd.DataFrame, checkpoints: list[str], apart: bool = False) -> Figures:
     """Mean vanilla loss at each depth."""
+    if apart:
+        return _apart(frame, lambda rows: loss_by_depth(rows, checkpoints))
     x = alt.X("depth:O", title="depth: recursions that the router gave", axis=alt.Axis(labelAngle=0))
-    return _side_by_side(_lines(frame, checkpoints, "vanilla_loss", x, title="mean vanilla loss, nats", scale=alt.Scale(zero=False)), apart)
+    return _lines(frame, checkpoints, "vanilla_loss", x, title="mean vanilla loss, nats", scale=alt.Scale(zero=False))
 
 
-def depth_shares(frame: pd.DataFrame, recursions: int, by: str) -> alt.TopLevelMixin:
-    """The share of each depth in each decile as a stacked bar, a figure for each checkpoint."""
+def depth_shares(frame: pd.DataFrame, recursions: int, by: str) -> Figures:
+    """The share of each depth in each decile as a stacked bar, a figure for each checkpoint. The column `of` counts the decile."""
+    return _apart(frame, lambda rows: _stacked(rows, recursions, by))
+
+
+def _stacked(frame: pd.DataFrame, recursions: int, by: str) -> alt.Chart:
     paints = [getattr(paint, theme()) for paint in ordinal(recursions)]
-    depth = alt.Color("depth:O", title="depth", scale=alt.Scale(domain=list(range(1, recursions + 1)), range=paints), legend=_TOP)
+    depth = alt.Color("depth:O", scale=alt.Scale(domain=list(range(1, recursions + 1)), range=paints), legend=_TOP)
     tooltip = ["checkpoint:N", "decile:O", "depth:O", *_figures("share", "share"), alt.Tooltip("n:Q", format=",")]
-    bars = (
+    return (
         alt.Chart(frame)
         .mark_bar(stroke="#808080", strokeWidth=0.5)
         .encode(
@@ -59,12 +71,11 @@ def depth_shares(frame: pd.DataFrame, recursions: int, by: str) -> alt.TopLevelM
             y=alt.Y("share:Q", title="share of the decile", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
             color=depth,
             order="depth:O",
-            opacity=_PALER,
+            opacity=_PALER_BAR,
             tooltip=tooltip,
         )
         .add_params(_picked("checkpoint", "decile", "depth"))
     )
-    return _side_by_side(bars.properties(height=HEIGHT), frame["checkpoint"].nunique() > 1)
 
 
 def benefit_by_depth(frame: pd.DataFrame, value: str, by: str) -> alt.LayerChart:
@@ -84,9 +95,9 @@ def shared_domain(frames: Iterable[pd.DataFrame], *values: str) -> list[float]:
     return [min(0.0, ends.min()), max(0.0, ends.max())] if len(ends) else [0.0, 1.0]
 
 
-def scarce(frame: pd.DataFrame) -> str:
-    """What the paler marks of a chart are; nothing where there are none."""
-    return f" Paler: fewer than {SCARCE} positions." if (frame["n"] < SCARCE).any() else ""
+def scarce(counts: pd.Series) -> str:
+    """What the paler marks of a chart are; nothing where there are none. `counts`: the positions of each mark."""
+    return f" Paler: fewer than {SCARCE} positions." if (counts < SCARCE).any() else ""
 
 
 def theme() -> str:
@@ -105,9 +116,9 @@ def _lines(frame: pd.DataFrame, checkpoints: list[str], value: str, x: alt.X, ti
     return alt.layer(line, interval, point.add_params(_picked("checkpoint", x.shorthand.split(":")[0], nearest=True))).properties(height=HEIGHT)
 
 
-def _side_by_side(chart: alt.Chart | alt.LayerChart, apart: bool) -> alt.TopLevelMixin:
-    """The same chart for each checkpoint by itself, where it is wanted."""
-    return chart.properties(**SMALL).facet(alt.Facet("checkpoint:N", title=None, sort=None), columns=2) if apart else chart
+def _apart(frame: pd.DataFrame, draw: Callable[[pd.DataFrame], alt.Chart | alt.LayerChart]) -> Figures:
+    """The same figure for each checkpoint by itself."""
+    return [draw(rows).properties(height=SMALL, title=checkpoint) for checkpoint, rows in frame.groupby("checkpoint", sort=False)]
 
 
 def _picked(*fields: str, nearest: bool = False) -> alt.Parameter:
@@ -137,11 +148,16 @@ def _painted(frame: pd.DataFrame, value: str) -> pd.DataFrame:
 
 
 def _colour(frame: pd.DataFrame, checkpoints: list[str]) -> alt.Color:
-    return alt.Color("checkpoint:N", scale=_scale(frame, checkpoints, CATEGORICAL[theme()]), legend=_LEGEND)
+    return alt.Color("checkpoint:N", scale=_scale(frame, checkpoints, CATEGORICAL[theme()]), legend=_legend(frame))
 
 
 def _shape(frame: pd.DataFrame, checkpoints: list[str]) -> alt.Shape:
-    return alt.Shape("checkpoint:N", scale=_scale(frame, checkpoints, SHAPES), legend=_LEGEND)
+    return alt.Shape("checkpoint:N", scale=_scale(frame, checkpoints, SHAPES), legend=_legend(frame))
+
+
+def _legend(frame: pd.DataFrame) -> alt.Legend | None:
+    """None where there is one checkpoint, which then stands in the title or in the choice above."""
+    return _LEGEND if frame["checkpoint"].nunique() > 1 else None
 
 
 def _scale(frame: pd.DataFrame, checkpoints: list[str], looks: list[str]) -> alt.Scale:

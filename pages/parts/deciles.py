@@ -38,7 +38,7 @@ class Asked:
     def frame(self, question: str, by: str | None = None) -> pd.DataFrame:
         """Rows with positions of `deciles` or `depths_by_decile`, for each checkpoint."""
         found = of_each(self.study, question, self.checkpoints, by or self.by, self.where, self.within)
-        return found[found["n"] > 0]
+        return found[found["n"] > 0].copy()
 
     def sql(self, name: str, by: str | None = None) -> str:
         return self.study.statement(name, self.where, self.within, scale=by or self.by, checkpoints=self.checkpoints)
@@ -56,6 +56,7 @@ def depth(asked: Asked) -> None:
 def shares(asked: Asked) -> None:
     """The share of each depth in each decile."""
     frame = asked.frame("depths_by_decile")
+    frame["of"] = frame.groupby(["checkpoint", "decile"])["n"].transform("sum")
     chart = charts.depth_shares(frame, asked.recursions, asked.by)
     _exhibit(asked, frame, chart, "depth_shares", "share", 3, asked.sql("shown_depths_by_decile"), f"The share of each depth in each decile of vanilla {asked.by}, as in the table.")
 
@@ -121,7 +122,7 @@ def _exhibit(
         frame,
         chart,
         name=name,
-        caption=f"n = {number} positions. {words.about_intervals(frame['sequences'])}{charts.scarce(frame)}",
+        caption=f"n = {number} positions. {words.about_intervals(frame['sequences'])}{charts.scarce(frame.get("of", frame["n"]))}",
         origin="exploratory",
         where=asked.where,
         table=tables.spread(frame, index, value, digits),

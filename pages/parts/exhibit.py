@@ -1,5 +1,7 @@
 """An exhibit: a chart with its table under it, and all that a reader needs to check it or take it away."""
 
+import functools
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,7 +22,7 @@ WIDTH = 700  # px of a figure that is taken away
 def show(
     study: Study,
     frame: pd.DataFrame,
-    chart: alt.TopLevelMixin | None = None,
+    chart: charts.Figures | None = None,
     *,
     name: str,
     caption: str,
@@ -39,7 +41,7 @@ def show(
     caption: n, and what the intervals are. origin: `pre-set` or `exploratory`; a filter makes it the
     latter. columns: those shown, in order, with their column_config (or None). table: a frame to show
     in place of `frame`. sql: a statement that gives the data, see Study.statement. alternative: the
-    chart in a sentence, for those who do not see it. pick: is called, as a callback, with the fields of
+    chart in a sentence, for those who do not see it. Several charts stand in two columns. pick: is called, as a callback, with the fields of
     the mark that was chosen; the chart has a selection named `picked` then. row: the same with the row
     of `frame` chosen in the table.
     """
@@ -47,9 +49,7 @@ def show(
         st.info(FILTERED if where else EMPTY, icon=":material/info:")
         return
     if chart is not None:
-        key = f"{name}_chart"
-        chosen = {"on_select": lambda: _picked(key, pick), "selection_mode": "picked"} if pick else {}
-        st.altair_chart(chart, key=key, alt=alternative or caption, **chosen)
+        _draw(chart, f"{name}_chart", alternative or caption, pick)
     stated = f"{caption} {standing(origin, where).capitalize()}."
     st.caption(stated)
     _table(frame, table, columns, f"{name}_table", row)
@@ -70,13 +70,25 @@ def csv(frame: pd.DataFrame) -> bytes:
     return safe.to_csv(index=False, lineterminator="\r\n").encode("utf-8-sig")
 
 
-def svg(chart: alt.TopLevelMixin, caption: str, theme: str = "light") -> bytes:
+def svg(chart: charts.Figures, caption: str, theme: str = "light") -> bytes:
     """The chart as SVG with its caption below; `theme` is the one that its colours are made for."""
     lines = alt.TitleParams(text=_lines(caption), orient="bottom", anchor="start", fontSize=11, fontWeight="normal", offset=16)
-    drawn = chart.properties(title=lines)
-    if not isinstance(chart, (alt.HConcatChart, alt.VConcatChart, alt.FacetChart)):
-        drawn = drawn.properties(width=WIDTH)
+    if isinstance(chart, list):
+        several = alt.concat(*(_still(figure).properties(width=WIDTH // 2) for figure in chart), columns=2)
+        drawn = several.resolve_scale(color="independent", shape="independent").properties(title=lines)
+    else:
+        drawn = chart.properties(title=lines, width=WIDTH)
     return vl_convert.vegalite_to_svg(drawn.to_dict(), theme="dark" if theme == "dark" else None).encode()
+
+
+def _draw(chart: charts.Figures, key: str, alternative: str, pick: Callable[[dict[str, Any]], None] | None) -> None:
+    """One figure, or several in two columns, all described by the same words."""
+    figures = chart if isinstance(chart, list) else [chart]
+    places = itertools.cycle(st.columns(2) if len(figures) > 1 else [st.container()])
+    for number, (figure, place) in enumerate(zip(figures, places)):
+        own = f"{key}_{number}"
+        chosen = {"on_select": functools.partial(_picked, own, pick), "selection_mode": "picked"} if pick else {}
+        place.altair_chart(figure, key=own, alt=alternative, **chosen)
 
 
 def _table(frame: pd.DataFrame, table: pd.DataFrame | None, columns: Mapping[str, Any] | None, key: str, row: Callable[[pd.Series], None] | None) -> None:
@@ -86,7 +98,7 @@ def _table(frame: pd.DataFrame, table: pd.DataFrame | None, columns: Mapping[str
     st.dataframe(frame if table is None else table, hide_index=True, height="content" if len(frame) <= 40 else "auto", **shown)
 
 
-def _menu(study: Study, frame: pd.DataFrame, chart: alt.TopLevelMixin | None, name: str, stated: str, where: str | None, sql: str | None) -> None:
+def _menu(study: Study, frame: pd.DataFrame, chart: charts.Figures | None, name: str, stated: str, where: str | None, sql: str | None) -> None:
     st.download_button("Data as CSV", lambda: csv(frame), f"{name}.csv", "text/csv", key=f"{name}_csv", on_click="ignore", icon=":material/table:")
     if chart is not None:
         whole, theme = words.plain(f"{filters.sentence()} {stated} {study.name}"), charts.theme()
@@ -95,6 +107,14 @@ def _menu(study: Study, frame: pd.DataFrame, chart: alt.TopLevelMixin | None, na
         if "sql" in shell.NAMES:
             st.page_link(shell.page_of("sql"), label="Open on the SQL page", icon=":material/terminal:", query_params={"query": sql})
         st.code(sql, "sql", height=240)
+
+
+def _still(figure: alt.Chart | alt.LayerChart) -> alt.Chart | alt.LayerChart:
+    """The figure without what can be clicked in it: figures in one drawing must not share a selection."""
+    still = figure.copy()
+    for part in (still, *getattr(still, "layer", ())):
+        part.params = alt.Undefined
+    return still
 
 
 def _picked(key: str, pick: Callable[[dict[str, Any]], None]) -> None:

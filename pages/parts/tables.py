@@ -38,13 +38,13 @@ FACTS = {
 def spread(frame: pd.DataFrame, by: list[str], value: str, digits: int) -> pd.DataFrame:
     """A row for each value of the columns `by`, a column a checkpoint: the figure with its interval, and n where it is the same for all."""
     rows = frame.assign(shown=[interval(*figure, digits) for figure in zip(frame[value], frame[f"{value}_low"], frame[f"{value}_high"])])
-    shown = rows.pivot(index=by, columns="checkpoint", values="shown")[list(dict.fromkeys(rows["checkpoint"]))]
+    shown = rows.pivot(index=by, columns="checkpoint", values="shown").fillna("–")[list(dict.fromkeys(rows["checkpoint"]))]
     counts = rows.pivot(index=by, columns="checkpoint", values="n")
     if (counts.nunique(axis=1) == 1).all():
         shown.insert(0, "n", counts.max(axis=1).astype(int))
     else:
         shown = shown.join(counts.astype("Int64").add_prefix("n, "))
-    return shown.fillna("–").reset_index().rename_axis(columns=None)
+    return shown.reset_index().rename_axis(columns=None)
 
 
 def rules(found: Sequence[Figures]) -> pd.DataFrame:
