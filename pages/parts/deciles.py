@@ -115,14 +115,14 @@ def _exhibit(
         exhibit.show(asked.study, frame, name=name, caption="", origin="exploratory", where=asked.where)
         return
     index = [column for column in ("decile", "depth") if column in frame]
-    counts = frame.groupby("checkpoint", sort=False)["n"].sum()
+    counts, behind = frame.groupby("checkpoint", sort=False)["n"].sum(), frame.get("of", frame["n"])
     number = f"{counts.min():,}" if counts.nunique() == 1 else f"{counts.min():,} to {counts.max():,}"
     exhibit.show(
         asked.study,
         frame,
         chart,
         name=name,
-        caption=f"n = {number} positions. {words.about_intervals(frame['sequences'])}{charts.scarce(frame.get("of", frame["n"]))}",
+        caption=f"n = {number} positions. {words.about_intervals(frame['sequences'])}{charts.scarce(behind)}",
         origin="exploratory",
         where=asked.where,
         table=tables.spread(frame, index, value, digits),
