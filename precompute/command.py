@@ -1,4 +1,4 @@
-"""The command line of precompute: run, check, demo, plant, train-demo.
+"""The command line of precompute: run, check, bench, demo, plant, train-demo.
 
 An error of the user's is one sentence on stderr and exit code 2; the last line of stdout is the file written.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 from db.errors import UserError
-from precompute import check, demo, plant, train
+from precompute import bench, check, demo, plant, train
 from precompute.request import Request
 from precompute.run import run
 
@@ -39,6 +39,9 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("check", help="verify a finished file")
     check.add_arguments(one)
     one.set_defaults(command=check.run)
+    one = commands.add_parser("bench", help="measure a pass of a model with random weights against the machine's limit")
+    bench.add_arguments(one)
+    one.set_defaults(command=bench.run)
     one = commands.add_parser("demo", help="build the demo from the tiny suite that is shipped")
     demo.add_arguments(one)
     one.set_defaults(command=lambda args: _written(demo.run(args)))

@@ -90,9 +90,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
 
 
-def out_of_memory(batch: int) -> UserError:
+def out_of_memory(batch: int, option: str = "--batch-size") -> UserError:
     """What to do where `batch` sequences do not fit."""
-    mend = f"try --batch-size {batch // 2}" if batch > 1 else "lower --length or use --precision bf16"
+    mend = f"try {option} {batch // 2}" if batch > 1 else "lower --length or use --precision bf16"
     return UserError(f"Out of memory with a batch of {batch} sequences; {mend}.")
 
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from db.errors import UserError
-from precompute.head import loss_and_entropy
+from precompute import head
 from precompute.model import Model
-from precompute.passes import Trace, run
+from precompute.passes import Leaf, Trace, run
 from precompute.policies import Policy
 
 
@@ -24,24 +24,27 @@ def observe(model: Model, ids: np.ndarray, policies: Sequence[Policy], sequences
     trace = Trace()
     columns: dict[str, np.ndarray] = {}
     for leaf in run(model, tokens, policies, sequences, seed, trace):
-        loss, entropy = _predictions(model, leaf.hidden, tokens)
+        loss, entropy = predictions(model, leaf, tokens)
         _refuse_infinite("loss", leaf.policies[0], loss, sequences)
-        _refuse_infinite("entropy", leaf.policies[0], entropy, sequences)
         for name in leaf.policies:
             columns[f"loss_{name}"] = _padded(loss)
             if model.settings.recursions:
                 columns["depth" if name == "router" else f"depth_{name}"] = leaf.depth.cpu().numpy().astype(np.uint8)
-        if "router" in leaf.policies:
+        if entropy is not None:
+            _refuse_infinite("entropy", "router", entropy, sequences)
             columns["entropy"] = _padded(entropy)
     if model.settings.routed:
         columns |= _router_columns(model, trace, sequences)
     return columns
 
 
-def _predictions(model: Model, hidden: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """Loss and entropy of every position that has a next token, [N, T-1]."""
+def predictions(model: Model, leaf: Leaf, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Loss of every position that has a next token, [N, T-1], and the entropy where `router` ends in the leaf."""
     shape = (tokens.shape[0], tokens.shape[1] - 1)
-    loss, entropy = loss_and_entropy(hidden[:, :-1].flatten(0, 1), model.lm_head.weight, tokens[:, 1:].flatten())
+    given = leaf.hidden[:, :-1].flatten(0, 1), model.lm_head.weight, tokens[:, 1:].flatten()
+    if "router" not in leaf.policies:
+        return head.loss(*given).view(shape), None
+    loss, entropy = head.loss_and_entropy(*given)
     return loss.view(shape), entropy.view(shape)
 
 

@@ -17,8 +17,8 @@ from tqdm import tqdm
 
 from precompute import command, work
 
-_server = multiprocessing.get_context("forkserver")
-_server.set_forkserver_preload(["tests.processes", "transformers.models.llama.modeling_llama", "datasets", "duckdb", "pandas"])
+server = multiprocessing.get_context("forkserver")
+server.set_forkserver_preload(["tests.processes", "transformers.models.llama.modeling_llama", "datasets", "duckdb", "pandas"])
 
 SHARD_POSITIONS = 256
 PATIENCE = 3.0
@@ -26,7 +26,7 @@ PATIENCE = 3.0
 
 def start(arguments: list[str], log: Path, rank: int | None = None) -> ForkServerProcess:
     """`python -m precompute ARGUMENTS`, its output added to `log`, with small shards; as a rank of several or alone."""
-    process = _server.Process(target=_run, args=(arguments, log, rank))
+    process = server.Process(target=_run, args=(arguments, log, rank))
     process.start()
     return process
 
