@@ -1,4 +1,4 @@
-"""The command line of precompute: run, check, bench, demo, plant, train-demo.
+"""The command line of precompute: run, reproduce, check, bench, demo, plant, train-demo.
 
 An error of the user's is one sentence on stderr and exit code 2; the last line of stdout is the file written.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 from db.errors import UserError
-from precompute import bench, check, demo, plant, train
+from precompute import bench, check, demo, plant, reproduce, train
 from precompute.request import Request
 from precompute.run import run
 
@@ -36,6 +36,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m precompute", description="From Mixture-of-Recursions checkpoints to one DuckDB file.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands.add_parser("run", help="run checkpoints under every routing policy and write the file", epilog=EPILOG))
+    one = commands.add_parser("reproduce", help="the study in one command: the released checkpoints, the held-out set, the report")
+    reproduce.add_arguments(one)
+    one.set_defaults(command=lambda args: _written(reproduce.run(args)))
     one = commands.add_parser("check", help="verify a finished file")
     check.add_arguments(one)
     one.set_defaults(command=check.run)
