@@ -1,5 +1,6 @@
 """Is depth a property of the token? Depth of held-out sequences predicted from token identity alone. Analysis, measure 6."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from db.intervals import RELIABLE, SEED, Estimate, divide, of_sums, ratio
 
 RANDOM_HALVES = 20
+EVEN = "even → odd"
 COLUMNS = ["token_id", "depth"]
 ACCURACIES = ("modal_accuracy", "commonest_accuracy", "largest_depth_share")
 
@@ -29,14 +31,19 @@ class Fit:
 
 
 def halves(rows: pd.DataFrame) -> dict[str, NDArray]:
-    """Ways to split the positions: True for those that are fitted on. rows: columns sequence, token_id, depth."""
+    """Two ways to split the positions: True for those that are fitted on. rows: columns sequence, token_id, depth."""
     sequence = rows["sequence"].to_numpy()
     present = np.unique(sequence)
-    splits = {"even → odd": sequence % 2 == 0, "first half → second half": np.isin(sequence, present[: len(present) // 2])}
+    return {EVEN: sequence % 2 == 0, "first half → second half": np.isin(sequence, present[: len(present) // 2])}
+
+
+def random_halves(rows: pd.DataFrame) -> Iterator[NDArray]:
+    """RANDOM_HALVES others, always the same for the same sequences."""
+    sequence = rows["sequence"].to_numpy()
+    present = np.unique(sequence)
     for number in range(RANDOM_HALVES):
         order = np.random.default_rng([SEED, number]).permutation(present)
-        splits[f"random half {number + 1}"] = np.isin(sequence, order[: len(present) // 2])
-    return splits
+        yield np.isin(sequence, order[: len(present) // 2])
 
 
 def fit(rows: pd.DataFrame, is_fitted: NDArray) -> Fit:
@@ -48,21 +55,23 @@ def fit(rows: pd.DataFrame, is_fitted: NDArray) -> Fit:
     )
 
 
-def table(rows: pd.DataFrame) -> pd.DataFrame:
+def table(rows: pd.DataFrame, others: bool = True) -> pd.DataFrame:
     """One row is a split and a figure: split, figure, value, low, high, n, sequences, reliable.
 
-    The 20 random halves are one split, `random halves`: value is their mean, low and high the smallest
-    and largest of them (a spread, not an interval).
+    The first split is `even → odd`; `others` adds the rest. The 20 random halves are one split, `random
+    halves`: value is their mean, low and high the smallest and largest of them (a spread, not an interval).
     """
-    splits = halves(rows)
-    found = [(split, fit(rows, splits[split])) for split in list(splits)[:2]]
-    frames = [pd.DataFrame(_described(split, each)) for split, each in found]
-    random = pd.concat([_values(rows, splits[split]) for split in list(splits)[2:]])
+    splits = halves(rows) if others else {EVEN: halves(rows)[EVEN]}
+    frames = [pd.DataFrame(_described(split, fit(rows, is_fitted))) for split, is_fitted in splits.items()]
+    return pd.concat([*frames, _spread(rows)] if others else frames, ignore_index=True)
+
+
+def _spread(rows: pd.DataFrame) -> pd.DataFrame:
+    random = pd.concat([_values(rows, is_fitted) for is_fitted in random_halves(rows)])
     spread = random.groupby("figure", sort=False).agg(
         value=("value", "mean"), low=("value", "min"), high=("value", "max"), n=("n", "min"), sequences=("sequences", "min")
     )
-    spread["reliable"] = spread["sequences"] >= RELIABLE
-    return pd.concat([*frames, spread.reset_index().assign(split="random halves")], ignore_index=True)
+    return spread.reset_index().assign(split="random halves", reliable=spread["sequences"].to_numpy() >= RELIABLE)
 
 
 def _values(rows: pd.DataFrame, is_fitted: NDArray) -> pd.DataFrame:

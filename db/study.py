@@ -53,9 +53,9 @@ class Study(File):
         """One row is a decile and a depth; see depths.by_decile."""
         return depths.by_decile(self.groups(checkpoint, ["benefit", "benefit_open"], by, where, within))
 
-    def lexical(self, checkpoint: str, where: str | None = None) -> pd.DataFrame:
-        """One row is a split of the sequences and a figure; see lexical.table."""
-        return lexical.table(self.rows(checkpoint, lexical.COLUMNS, where))
+    def lexical(self, checkpoint: str, where: str | None = None, others: bool = True) -> pd.DataFrame:
+        """One row is a split of the sequences, even → odd and the `others`, and a figure; see lexical.table."""
+        return lexical.table(self.rows(checkpoint, lexical.COLUMNS, where), others)
 
     def lexical_tokens(self, checkpoint: str, minimum: int | None = None, where: str | None = None) -> pd.DataFrame:
         """One row is a token type, the one that identity explains worst first; see lexical.by_token."""

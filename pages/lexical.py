@@ -1,11 +1,13 @@
 """Lexical: how much of depth the token alone decides, and which tokens it says least of."""
 
+from typing import Any
+
 import pandas as pd
 import streamlit as st
 
 from db.study import Study
 from pages.parts import choices, exhibit, filters, lexical, shell, words
-from pages.parts.answers import ask
+from pages.parts.answers import ask, of_each
 
 TITLE = "Is depth decided by the token alone?"
 QUESTION = (
@@ -30,49 +32,60 @@ ACCURACY_COLUMNS = {
     **{name: st.column_config.NumberColumn(label, format="percent") for name, label in (("value", "right"), ("low", "from"), ("high", "to"))},
     "n": st.column_config.NumberColumn("n", format="localized"),
 }
+TOKEN_COLUMNS = {
+    "shown": "token",
+    "fitted": st.column_config.NumberColumn("learnt on", format="localized"),
+    "n": st.column_config.NumberColumn("n held out", format="localized"),
+    "expected_depth": st.column_config.NumberColumn("depth learnt", format="%.3f"),
+    "mean_depth": st.column_config.NumberColumn("mean depth held out", format="%.3f"),
+    "modal_accuracy": st.column_config.NumberColumn("commonest depth right", format="percent"),
+    "squared_error": st.column_config.NumberColumn("mean squared error", format="%.3f"),
+    "share_of_error": st.column_config.NumberColumn("share of all error", format="percent"),
+    "occurrences": st.column_config.LinkColumn("in context", display_text="open"),
+}
 
 
-def show_figures(study: Study, checkpoints: list[str], where: str | None) -> None:
-    frames = {checkpoint: ask(study, "lexical", checkpoint, where) for checkpoint in checkpoints}
-    st.markdown("\n".join(f"- {lexical.verdict(rows, checkpoint)}" for checkpoint, rows in frames.items()))
-    with st.expander("How this is computed"):
-        st.markdown(HOW)
-    frame = pd.concat(frames, names=["checkpoint"]).reset_index(level="checkpoint").reset_index(drop=True)
-    even = frame[frame["split"] == lexical.EVEN]
-    shared = {
-        "origin": lexical.standing({study.checkpoint(checkpoint)["kind"] for checkpoint in checkpoints}),
-        "caption": f"{lexical.held_out(even)}. {words.about_intervals(even['sequences'])}",
-        "where": where,
-        "sql": study.statement("scored_positions", where, checkpoint=checkpoints[0], columns=["token_id", "depth"]),
-    }
-    r2 = frame[(frame["figure"] == "r2")].dropna(subset="value")
-    chart = None if r2.empty else lexical.explained(r2, checkpoints)
+def show_explained(study: Study, where: str | None) -> None:
+    """R² of each checkpoint, the other splits on demand."""
+    others = st.toggle("Other ways to split the sequences, too", key="others", bind="query-params")
+    frame, shared = ask_lexical(study, where, others)
+    r2 = frame[frame["figure"] == "r2"].dropna(subset="value")
+    chart = None if r2.empty else lexical.explained(r2, study.routed)
     alternative = "R² of depth from the token: " + lexical.spoken(frame, "r2")
     exhibit.show(study, frame, chart, name="lexical", table=lexical.table(frame), alternative=alternative, **shared)
-    st.header("How often is a token's commonest depth right?", anchor=False)
+
+
+def show_accuracy(study: Study, where: str | None) -> None:
+    """How often a token's commonest depth is right, beside two baselines."""
+    frame, shared = ask_lexical(study, where, False)
     guesses = lexical.guesses(frame)
-    chart = None if guesses.empty else lexical.accuracy(guesses, checkpoints)
+    chart = None if guesses.empty else lexical.accuracy(guesses, study.routed)
     alternative = "How often a token's commonest depth is right: " + lexical.spoken(frame, "modal_accuracy")
     exhibit.show(study, guesses, chart, name="accuracy", alternative=alternative, columns=ACCURACY_COLUMNS, **shared)
 
 
+def ask_lexical(study: Study, where: str | None, others: bool) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The figures of the checkpoints chosen, after what they say in words; and what their exhibits share."""
+    checkpoints = filters.checkpoints(study, study.routed)
+    frame = of_each(study, "lexical", checkpoints, where, others)
+    st.markdown("\n".join(f"- {lexical.verdict(rows, checkpoint)}" for checkpoint, rows in frame.groupby("checkpoint", sort=False)))
+    even = frame[frame["split"] == lexical.EVEN]
+    return frame, {
+        "origin": lexical.standing({study.checkpoint(checkpoint)["kind"] for checkpoint in checkpoints}),
+        "caption": f"{lexical.held_out(even)}. {words.about_intervals(even['sequences'])}",
+        "where": where,
+        "sql": study.statement("shown_lexical", where, checkpoints=checkpoints),
+    }
+
+
 def show_tokens(study: Study, where: str | None) -> None:
-    st.header("Which tokens does identity explain worst?", anchor=False)
+    """The tokens whose depth their identity says least of."""
     left, right, _ = st.columns([2, 1.3, 2])
     with left:
         checkpoint = choices.checkpoint(study)
     with right:
         minimum = choices.minimum(study)
-    frame = lexical.with_links(ask(study, "lexical_tokens", checkpoint, minimum, where), checkpoint, st.query_params.to_dict())
-    numbers = {
-        "fitted": ("learnt on", "localized"),
-        "n": ("n held out", "localized"),
-        "expected_depth": ("depth learnt", "%.3f"),
-        "mean_depth": ("mean depth held out", "%.3f"),
-        "modal_accuracy": ("commonest depth right", "percent"),
-        "squared_error": ("mean squared error", "%.3f"),
-        "share_of_error": ("share of all error", "percent"),
-    }
+    frame = lexical.with_links(ask(study, "lexical_tokens", checkpoint, minimum, where), checkpoint, choices.carried())
     exhibit.show(
         study,
         frame,
@@ -80,11 +93,12 @@ def show_tokens(study: Study, where: str | None) -> None:
         caption=f"n = {frame['n'].sum():,} held-out positions of {len(frame):,} token types under {checkpoint} with at least {minimum:,} occurrences, the worst explained first.",
         origin="exploratory",
         where=where,
-        columns={"shown": "token"}
-        | {name: st.column_config.NumberColumn(label, format=form) for name, (label, form) in numbers.items()}
-        | {"occurrences": st.column_config.LinkColumn("in context", display_text="open")},
-        sql=study.statement("token_sums", where, checkpoint=checkpoint),
+        columns=TOKEN_COLUMNS,
+        sql=study.statement("shown_lexical_tokens", where, checkpoint=checkpoint, minimum=minimum),
     )
+
+
+VIEWS = {"variance explained": show_explained, "commonest depth": show_accuracy, "tokens explained worst": show_tokens}
 
 
 with shell.page(TITLE, QUESTION) as study:
@@ -92,5 +106,8 @@ with shell.page(TITLE, QUESTION) as study:
     if not study.routed:
         st.info(choices.NO_ROUTER, icon=":material/info:")
         st.stop()
-    show_figures(study, filters.checkpoints(study, study.routed), where)
-    show_tokens(study, where)
+    view = st.segmented_control("Show", list(VIEWS), default="variance explained", required=True, key="lexical", bind="query-params")
+    with st.spinner("Computing …", show_time=True):
+        VIEWS[view](study, where)
+    with st.expander("How this is computed"):
+        st.markdown(HOW)

@@ -19,3 +19,9 @@ def checkpoint(study: Study) -> str:
 def minimum(study: Study) -> int:
     """The least occurrences of a token type in a list."""
     return st.number_input("Least occurrences", 1, None, study.default_minimum(), key="minimum", bind="query-params")
+
+
+def carried() -> dict[str, list[str]]:
+    """What a link to another page should carry in its query: the file, the filter, and the least occurrences."""
+    kept = ("file", "minimum", *filters.EMPTY)
+    return {name: st.query_params.get_all(name) for name in kept if name in st.query_params}

@@ -1,18 +1,32 @@
 """Charts, words and tables of the page routing."""
 
+from collections.abc import Collection
+
 import altair as alt
 import numpy as np
 import pandas as pd
 
+from db.rules import origin
 from db.swaps import REPLAYED
 from pages.parts import words
-from pages.parts.charts import ENDS, HEIGHT, theme
+from pages.parts.charts import ENDS, HEIGHT, SCARCE, SHAPES, shared_domain, theme
 from pages.parts.colours import CATEGORICAL
 from pages.parts.passage.content import policy_words
 
 GATES = {"router": "gate as trained", "open": "gate held open"}
 KEPT = {"expert": {True: "kept", False: "dropped"}, "token": {True: "chosen depth", False: "other depths"}}
 AXES = {"depth": "depth under the router", **{name: f"decile of vanilla {name}: 1 {low}, 10 {high}" for name, (low, high) in ENDS.items()}}
+HOW = """
+*Added loss* is the mean loss under a policy less that under the router, in nats, over the same positions. The router's **gate** weighs what a
+recursion adds to a token. Under a swap it stays the router's own, so a token that is sent deeper than its router wanted is added
+with a weight near zero, and the swap looks harmless. *Held open*, the gate weighs every token alike; an open policy is compared with the open router.
+
+*Gate effect* = (open policy − open router) − (policy − router). Above zero, the trained gate hides a part of what the swap costs.
+*Router's depths again*, held open, is the router's own choice of tokens with the gate opened: what the opening does by itself.
+
+*Block share* is the share of executed recursions among R for every position: what was computed for that loss.
+"""
+PALER = alt.condition(f"datum.n < {SCARCE}", alt.value(0.25), alt.value(1.0))
 STEP = 22  # px of a dot
 
 
@@ -54,58 +68,94 @@ def gate_effect(row: pd.Series) -> str:
             return f"{name}: {figure}, with too few sequences for an interval."
 
 
-def costs(frame: pd.DataFrame, value: str, against: str) -> alt.LayerChart:
-    """`value` (added_loss or gate_effect) of each policy with its interval: in rows, or `against` block_share. `frame`: labelled."""
-    title = {"added_loss": "added loss, nats", "gate_effect": "gate effect, nats"}[value]
-    swaps = frame["swap"].drop_duplicates().tolist()
+def answer(frame: pd.DataFrame, tested: str | None) -> str:
+    """What random routing costs, with the gate as trained and held open, and what that says of the gate. `frame`: labelled rows of Study.swaps."""
+    rows = frame.set_index("policy")
+    names = {tested: f"{tested} routing".capitalize(), f"{tested}_open": "With gates held open it"}
+    return " ".join(cost(rows.loc[policy], name) for policy, name in names.items() if policy in rows.index)
+
+
+def standing(kind: str) -> str:
+    """The origin of added losses of a kind of checkpoint."""
+    return "pre-set for random routing under the gate as trained, exploratory for all else" if origin(kind, "random", None) == "pre-set" else "exploratory"
+
+
+def spoken(frame: pd.DataFrame, value: str) -> str:
+    """A figure of every policy in a sentence."""
+    parts = [f"{row['swap']}, {row['held']}: {_nats(row[value])}" for _, row in frame.iterrows()]
+    return f"{value.replace('_', ' ').capitalize()}. {'; '.join(parts)}."
+
+
+def costs(frame: pd.DataFrame, against: str) -> alt.LayerChart:
+    """Added loss of each policy with its interval: a row a policy, or `against` block share. `frame`: labelled."""
+    look = _look("held", list(GATES.values()))
     if against == "policy":
-        place = {"y": alt.Y("swap:N", title=None, sort=swaps, axis=alt.Axis(labelLimit=200)), "yOffset": alt.YOffset("held:N", sort=list(GATES.values()))}
-        figure, end, size = alt.X, "x", {"height": alt.Step(STEP)}
-    else:
-        place = {"x": alt.X("block_share:Q", title="block share: executed recursions of all possible ones", axis=alt.Axis(format="%"), scale=alt.Scale(domain=[0, 1]))}
-        figure, end, size = alt.Y, "y", {"height": HEIGHT}
-    held = _look("held", list(GATES.values()))
-    zero = alt.Chart(pd.DataFrame({value: [0.0]})).mark_rule(strokeDash=[4, 4], opacity=0.6).encode(**{end: figure(f"{value}:Q", title=title)})
-    base = alt.Chart(frame).encode(color=held["color"], **place)
-    interval = base.mark_rule(strokeWidth=2).encode(**{end: figure(f"{value}_low:Q", title=title), f"{end}2": f"{value}_high:Q"})
-    point = base.mark_point(filled=True, size=70, opacity=1).encode(**{end: figure(f"{value}:Q", title=title)}, shape=held["shape"], tooltip=_tooltip(value, title))
-    layers = [zero, interval, point]
-    if against != "policy":
-        layers.append(base.mark_text(align="left", dx=8, fontSize=11).encode(y=figure(f"{value}:Q", title=title), text="swap:N"))
-    return alt.layer(*layers).properties(**size)
+        return _rows(frame, "added_loss", "added loss, nats", look)
+    share = alt.X("block_share:Q", title="block share: executed recursions of all possible ones", axis=alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1]), scale=alt.Scale(domain=[0, 1.2]))
+    chart = _points(alt.Chart(frame).encode(x=share), frame, "y", "added_loss", "added loss, nats", look)
+    once = frame.drop_duplicates("swap")
+    names = alt.Chart(once).mark_text(align="left", dx=8, fontSize=11, color=CATEGORICAL[theme()][4]).encode(x=share, y="added_loss:Q", text="swap:N")
+    return alt.layer(chart, names).properties(height=int(HEIGHT * 1.3))
 
 
-def costs_by(frame: pd.DataFrame, by: str, swaps: list[str], domain: list[float]) -> alt.LayerChart:
-    """Added loss of a few policies by depth or decile, with intervals; `swaps` fixes who has which look. `frame`: labelled rows of one gate."""
-    look = _look("swap", swaps)
-    column = "depth" if by == "depth" else "decile"
-    y = {"title": "added loss, nats", "scale": alt.Scale(domain=domain)}
-    zero = alt.Chart(pd.DataFrame({"added_loss": [0.0]})).mark_rule(strokeDash=[4, 4], opacity=0.6).encode(y=alt.Y("added_loss:Q", **y))
-    base = alt.Chart(frame).encode(x=alt.X(f"{column}:O", title=AXES[by], axis=alt.Axis(labelAngle=0)), color=look["color"])
-    line = base.mark_line(opacity=0.7, strokeWidth=2).encode(y=alt.Y("added_loss:Q", **y))
-    interval = base.mark_rule(strokeWidth=2).encode(y=alt.Y("added_loss_low:Q", **y), y2="added_loss_high:Q")
-    tooltip = [alt.Tooltip(f"{column}:O"), *_tooltip("added_loss", "added loss, nats")]
-    point = base.mark_point(filled=True, size=60, opacity=1).encode(y=alt.Y("added_loss:Q", **y), shape=look["shape"], tooltip=tooltip)
-    return alt.layer(zero, line, interval, point).properties(height=HEIGHT)
+def effects(frame: pd.DataFrame) -> alt.LayerChart:
+    """Gate effect of each policy with its interval. `frame`: labelled rows that have one."""
+    return _rows(frame, "gate_effect", "gate effect, nats", {"color": alt.value(CATEGORICAL[theme()][0])})
 
 
-def probabilities(frame: pd.DataFrame, kind: str, quantity: str) -> alt.Chart:
+def costs_by(frame: pd.DataFrame, by: str, swaps: list[str]) -> list[alt.LayerChart]:
+    """Added loss by depth or decile, with intervals: a figure for each gate, on one scale. `swaps`, all of the checkpoint, fixes who has which look. `frame`: labelled."""
+    domain = shared_domain([frame], "added_loss")
+    gates = [gate for gate in GATES.values() if gate in set(frame["held"])]
+    return [_line(frame[frame["held"] == gate], by, _look("swap", swaps, frame["swap"]), domain).properties(title=gate, height=HEIGHT) for gate in gates]
+
+
+def spread(frame: pd.DataFrame, kind: str, quantity: str) -> alt.Chart:
     """How the router's probability, or its margin, spreads over kept and over dropped tokens. `frame`: values of one recursion."""
-    names = list(KEPT[kind].values())
-    rows = frame.assign(group=frame["is_kept"].map(KEPT[kind]))
-    look = _look("group", names)
+    look = _look("group", list(KEPT[kind].values()))
+    tooltip = ["group:N", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("start", "end")), alt.Tooltip("n:Q", format=","), alt.Tooltip("share:Q", format=".2%")]
     return (
-        alt.Chart(rows)
+        alt.Chart(frame.assign(group=frame["is_kept"].map(KEPT[kind])))
         .mark_bar(opacity=0.55, binSpacing=0)
         .encode(
             x=alt.X("start:Q", title=f"router's {quantity}", bin="binned"),
             x2="end:Q",
             y=alt.Y("share:Q", title="share of its group", stack=None, axis=alt.Axis(format="%")),
             color=look["color"],
-            tooltip=["group:N", alt.Tooltip("start:Q", format=".3f"), alt.Tooltip("end:Q", format=".3f"), alt.Tooltip("n:Q", format=","), alt.Tooltip("share:Q", format=".2%")],
+            tooltip=tooltip,
         )
-        .properties(height=int(HEIGHT * 0.8))
+        .properties(height=HEIGHT)
     )
+
+
+def _rows(frame: pd.DataFrame, value: str, title: str, look: dict) -> alt.LayerChart:
+    """A row a policy, a mark a gate."""
+    swap = alt.Y("swap:N", title=None, sort=frame["swap"].drop_duplicates().tolist(), axis=alt.Axis(labelLimit=200))
+    base = alt.Chart(frame).encode(y=swap)
+    if "shape" in look:
+        base = base.encode(yOffset=alt.YOffset("held:N", sort=list(GATES.values())))
+    return _points(base, frame, "x", value, title, look).properties(height=alt.Step(STEP))
+
+
+def _points(base: alt.Chart, frame: pd.DataFrame, along: str, value: str, title: str, look: dict) -> alt.LayerChart:
+    """Points with intervals and a line at zero; `along` is the axis of the figure."""
+    axis = alt.X if along == "x" else alt.Y
+    zero = alt.Chart(frame.head(1)).mark_rule(strokeDash=[4, 4], opacity=0.6).encode(**{along: axis(datum=0.0, title=title)})
+    interval = base.mark_rule(strokeWidth=2).encode(**{along: axis(f"{value}_low:Q", title=title), f"{along}2": f"{value}_high:Q", "color": look["color"]})
+    point = base.mark_point(filled=True, size=70, opacity=1).encode(**{along: axis(f"{value}:Q", title=title), "tooltip": _tooltip(value, title)}, **look)
+    return alt.layer(zero, interval, point)
+
+
+def _line(frame: pd.DataFrame, by: str, look: dict, domain: list[float]) -> alt.LayerChart:
+    column = "depth" if by == "depth" else "decile"
+    title, scale = "added loss, nats", alt.Scale(domain=domain)
+    zero = alt.Chart(frame.head(1)).mark_rule(strokeDash=[4, 4], opacity=0.6).encode(y=alt.Y(datum=0.0, title=title, scale=scale))
+    base = alt.Chart(frame).encode(x=alt.X(f"{column}:O", title=AXES[by], axis=alt.Axis(labelAngle=0)), color=look["color"])
+    height = alt.Y("added_loss:Q", title=title, scale=scale)
+    line = base.mark_line(opacity=0.7, strokeWidth=2).encode(y=height)
+    interval = base.mark_rule(strokeWidth=2).encode(y=alt.Y("added_loss_low:Q", title=title, scale=scale), y2="added_loss_high:Q")
+    point = base.mark_point(filled=True, size=60, opacity=1).encode(y=height, shape=look["shape"], opacity=PALER, tooltip=[f"{column}:O", *_tooltip("added_loss", title)])
+    return alt.layer(zero, line, interval, point)
 
 
 def separation(means: pd.DataFrame, kind: str, quantity: str) -> str:
@@ -122,7 +172,7 @@ def tied(means: pd.DataFrame) -> str:
     known = means.dropna(subset="ties").drop_duplicates("recursion")
     if known.empty:
         return ""
-    counts = ", ".join(f"recursion {row.recursion} {int(row.ties):,}" for row in known.itertuples())
+    counts = ", ".join(f"{int(row.ties):,} at recursion {row.recursion}" for row in known.itertuples())
     return f"Positions tied at the threshold, where the lower position wins: {counts}."
 
 
@@ -135,10 +185,11 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table_by(frame: pd.DataFrame, by: str) -> pd.DataFrame:
-    """The swaps by depth or decile as text: a row a depth or decile, a column a policy. `frame`: labelled rows of one gate."""
+    """The swaps by depth or decile as text: a row a depth or decile, a column a policy and gate. `frame`: labelled."""
     column = "depth" if by == "depth" else "decile"
-    text = frame.assign(text=[words.interval(*figure, 4) for figure in zip(frame["added_loss"], frame["added_loss_low"], frame["added_loss_high"])])
-    return text.pivot_table("text", [column, "n"], "swap", "first", sort=False).reset_index().rename_axis(columns=None)
+    text = [words.interval(*figure, 4) for figure in zip(frame["added_loss"], frame["added_loss_low"], frame["added_loss_high"])]
+    named = frame["swap"] + np.where(frame["held"] == GATES["open"], ", open", "")
+    return frame.assign(text=text, named=named).pivot_table("text", [column, "n"], "named", "first", sort=False).reset_index().rename_axis(columns=None)
 
 
 def means(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -148,14 +199,17 @@ def means(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     return shown.assign(ties=[words.count(ties) for ties in frame["ties"]])
 
 
-def _look(field: str, domain: list[str]) -> dict:
-    """Colour and shape of a field's values under one legend."""
+def _look(field: str, names: list[str], shown: Collection[str] | None = None) -> dict:
+    """Colour and shape of a field's values under one legend, for those `shown`; `names`, all of them, fixes who has which."""
+    used = [name for name in names if shown is None or name in set(shown)]
     legend = alt.Legend(title=None, orient="top", columns=3, symbolOpacity=1, labelLimit=200)
-    palette, shapes = CATEGORICAL[theme()], ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
-    colours = [palette[place % len(palette)] for place in range(len(domain))]
+
+    def scale(looks: list[str]) -> alt.Scale:
+        return alt.Scale(domain=used, range=[looks[names.index(name) % len(looks)] for name in used])
+
     return {
-        "color": alt.Color(f"{field}:N", scale=alt.Scale(domain=domain, range=colours), legend=legend),
-        "shape": alt.Shape(f"{field}:N", scale=alt.Scale(domain=domain, range=[shapes[place % len(shapes)] for place in range(len(domain))]), legend=legend),
+        "color": alt.Color(f"{field}:N", scale=scale(CATEGORICAL[theme()]), legend=legend),
+        "shape": alt.Shape(f"{field}:N", scale=scale(SHAPES), legend=legend),
     }
 
 

@@ -75,7 +75,7 @@ def scatter(frame: pd.DataFrame, recursions: int) -> alt.Chart:
         .encode(
             x=x,
             y=alt.Y("mean_depth:Q", title="mean depth", scale=alt.Scale(domain=[1, recursions])),
-            size=alt.Size("n:Q", title="n", scale=alt.Scale(type="sqrt", range=[20, 400]), legend=alt.Legend(orient="top", format="~s")),
+            size=alt.Size("n:Q", title="n", scale=alt.Scale(type="sqrt", range=[20, 400]), legend=alt.Legend(orient="top", format="~s", tickCount=3)),
             opacity=alt.condition(picked, alt.value(0.65), alt.value(0.2)),
             tooltip=tooltip,
         )
@@ -99,10 +99,11 @@ def by_depth(frame: pd.DataFrame, value: str) -> alt.LayerChart:
 
 def card(frame: pd.DataFrame, name: str) -> str:
     """How a token's occurrences spread over depths, in a sentence. `frame`: Study.depths of the token."""
-    parts = [f"depth {row.depth} {row.share:.0%} ({row.n:,})" for row in frame.itertuples() if row.n]
-    if len(parts) == 1:
-        return f"{name} always goes to depth {frame.loc[frame['n'].idxmax(), 'depth']}: {frame['n'].sum():,} occurrences."
-    return f"{name} goes to {', '.join(parts)}."
+    n = frame["n"].sum()
+    if frame["n"].max() == n:
+        return f"{name} always goes to depth {frame.loc[frame['n'].idxmax(), 'depth']}: {n:,} occurrences."
+    parts = [f"{row.share:.0%} to depth {row.depth}" for row in frame.itertuples()]
+    return f"Of {n:,} occurrences of {name}, {parts[0].replace(' to ', ' go to ')}, {', '.join(parts[1:])}."
 
 
 def card_table(frame: pd.DataFrame) -> pd.DataFrame:
