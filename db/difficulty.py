@@ -3,6 +3,8 @@
 Analysis, measures 1 and 2, and the rank correlation of 5.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -12,26 +14,27 @@ from db.intervals import Estimate, mean
 
 AGAINST = {"loss": "vanilla_loss", "entropy": "vanilla_entropy", "benefit": "benefit"}
 COLUMNS = ["position", "token_id", "depth", *AGAINST.values()]
+_PARTIAL = ("loss", "entropy")
 BINS = 64
 UNEXPLAINED = 0.05  # recursions: a depth nearer than this to its fit is a lookup
 MEASURES = ["spearman_loss", "spearman_entropy", "partial_spearman_loss", "partial_spearman_entropy", "spearman_benefit"]
 
 
-def by_sequence(rows: pd.DataFrame, longest: int, bins: int = BINS) -> pd.DataFrame:
+def by_sequence(rows: pd.DataFrame, longest: int, against: Collection[str] = tuple(AGAINST), bins: int = BINS) -> pd.DataFrame:
     """One row is a sequence, in order: what the tables of correlations are means of.
 
-    rows: one per scored position, columns sequence and COLUMNS; longest: length of the file's longest
-    sequence. Returns sequence, scored, the MEASURES (rho, NaN where undefined), recurring (scored
+    rows: one per scored position, columns sequence and COLUMNS (of AGAINST those asked for); longest:
+    length of the file's longest sequence. Returns sequence, scored, the MEASURES (rho, NaN where undefined), recurring (scored
     positions whose token occurs at least twice among the rows) and unexplained (of these, positions
     whose depth is more than UNEXPLAINED from what token and position predict).
     """
     sequence = rows["sequence"].to_numpy()
     stats = pd.DataFrame({"scored": np.bincount(sequence)}).query("scored > 0") if len(rows) else pd.DataFrame({"scored": []}, dtype=int)
-    for short, name in AGAINST.items():
+    for short, name in ((short, AGAINST[short]) for short in against):
         kept = _without_nulls(rows, [name])
         _add(stats, f"spearman_{short}", *spearman_by_sequence(kept["sequence"].to_numpy(), kept["depth"].to_numpy(), kept[name].to_numpy()))
     fitted = _residuals(rows, longest, bins)
-    for short in ("loss", "entropy"):
+    for short in (short for short in against if short in _PARTIAL):
         _add(stats, f"partial_spearman_{short}", *_partial(fitted, AGAINST[short]))
     stats["recurring"] = fitted.groupby("sequence").size()
     stats["unexplained"] = (fitted["depth"].abs() > UNEXPLAINED * 1e6).groupby(fitted["sequence"]).sum()
@@ -64,6 +67,7 @@ def estimates(stats: pd.DataFrame) -> dict[str, Estimate]:
     return {
         measure: mean(stats[measure].to_numpy(dtype=np.float64), stats["recurring" if measure.startswith("partial") else "scored"].to_numpy())
         for measure in MEASURES
+        if measure in stats
     }
 
 
@@ -72,7 +76,7 @@ def _residuals(rows: pd.DataFrame, longest: int, bins: int) -> pd.DataFrame:
 
     Tokens that occur once among the rows are left out: they would fit themselves.
     """
-    names = [name for name in (AGAINST["loss"], AGAINST["entropy"]) if rows[name].notna().any()]
+    names = [AGAINST[short] for short in _PARTIAL if AGAINST[short] in rows and rows[AGAINST[short]].notna().any()]
     rows = _without_nulls(rows, names)
     token = rows["token_id"].to_numpy()
     rows = rows[np.bincount(token)[token] >= 2] if len(rows) else rows

@@ -5,9 +5,11 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from db import cautions, deciles, depths, difficulty, groups, lexical, router, rules, swaps, tokens
+from db.checks import Checks
 from db.correlation import largest_rho
 from db.errors import UserError
 from db.file import File
+from db.intervals import Estimate, ratio
 
 
 class Study(File):
@@ -120,15 +122,31 @@ class Study(File):
         }
         return router.router(found, self.frame("ties", checkpoint=checkpoint))
 
+    def checks(self, checkpoint: str, where: str | None = None) -> Checks:
+        """The figures that the reading rules judge."""
+        rows = self.rows(checkpoint, ["position", "token_id", "depth", "vanilla_loss"], where)
+        stats = self.by_sequence(checkpoint) if where is None else difficulty.by_sequence(rows, self.counts["longest"], against=["loss"])
+        correlations = difficulty.estimates(stats)
+        policy = swaps.random_policy(self.policies_of(checkpoint))
+        losses = [f"loss_{name}" for name in (policy, "router") if policy]
+        figures = {
+            "spearman_loss": correlations["spearman_loss"],
+            "partial_spearman_loss": correlations["partial_spearman_loss"],
+            "lexical_r2": lexical.fit(rows, rows["sequence"].to_numpy() % 2 == 0).r2,
+            "routing_added_loss": swaps.added_loss(self.groups(checkpoint, losses, where=where), [policy])[0] if policy else None,
+        }
+        return Checks(checkpoint, self.checkpoint(checkpoint)["kind"], policy, where, len(rows), rows["sequence"].nunique(), figures)
+
     def rules(self, checkpoint: str, where: str | None = None, thresholds: Mapping[str, float] | None = None) -> list[rules.Rule]:
         """The reading rules with their verdicts; `thresholds` are those moved, see rules.THRESHOLDS."""
-        rows = self.rows(checkpoint, lexical.COLUMNS, where)
-        r2 = lexical.fit(rows, rows["sequence"].to_numpy() % 2 == 0).r2
-        policy = swaps.random_policy(self.policies_of(checkpoint))
-        swap = None
-        if policy:
-            swap = swaps.added_loss(self.groups(checkpoint, [f"loss_{policy}", "loss_router"], where=where), [policy])[0]
-        return rules.rules(self.checkpoint(checkpoint)["kind"], difficulty.estimates(self.by_sequence(checkpoint, where)), r2, swap, where, thresholds)
+        return self.checks(checkpoint, where).rules(thresholds)
+
+    def mean_loss(self, checkpoint: str) -> Estimate:
+        """Mean loss in nats over the whole file, under its own router; that of the reference needs no observations."""
+        if checkpoint == self.reference:
+            losses = self.frame("reference_losses")
+            return ratio(losses["sum_vanilla_loss"], losses["positions"])
+        return swaps.mean_loss(self.groups(checkpoint, ["loss_router"]), ["router"])[0]
 
     def cautions(self, checkpoints: Sequence[str] | None = None, where: str | None = None) -> list[str]:
         """One sentence for each thing a reader of these checkpoints' figures (None: all) should know."""

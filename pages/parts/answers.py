@@ -5,8 +5,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from db import report as reports
-from db.report import Report
+from db.lines import lines
+from db.published import beside
+from db.report import report
 from db.study import Study
 
 
@@ -21,14 +22,15 @@ def of_each(study: Study, question: str, checkpoints: list[str], *arguments: Any
     return pd.concat(frames, names=["checkpoint"]).reset_index(level="checkpoint").reset_index(drop=True)
 
 
-def report(study: Study) -> Report:
-    """The report of every checkpoint with a router, without its longest parts."""
-    return _report(study.signature, study)
+def published(study: Study) -> pd.DataFrame:
+    """The file's own figures beside the numbers published for them; see db/published.py."""
+    return _published(study.signature, study)
 
 
-@st.cache_resource(max_entries=8, show_spinner=False)
-def _report(signature: tuple, _study: Study) -> Report:
-    return reports.report(_study, _study.routed, in_full=False)
+@st.cache_data(max_entries=8, show_spinner=False)
+def _published(signature: tuple, _study: Study) -> pd.DataFrame:
+    found = report(_study, _study.observed, in_full=False)
+    return beside(pd.concat([lines(figures) for figures in found.checkpoints], ignore_index=True), _study.checkpoints)
 
 
 @st.cache_data(max_entries=200, show_spinner=False)

@@ -89,6 +89,22 @@ def benefit_by_depth(frame: pd.DataFrame, value: str, by: str) -> alt.LayerChart
     return alt.layer(fill, text).properties(height=alt.Step(26))
 
 
+def checks(frame: pd.DataFrame, checkpoints: list[str]) -> Figures:
+    """Each check's figure with its interval, a row a checkpoint, and its threshold as a dashed line. `frame`: tables.checks."""
+    return [_check(rows.dropna(subset=["value"]), checkpoints, figure) for figure, rows in frame.groupby("figure", sort=False)]
+
+
+def _check(frame: pd.DataFrame, checkpoints: list[str], figure: str) -> alt.LayerChart:
+    y = alt.Y("checkpoint:N", title=None, sort=checkpoints)
+    tooltip = ["checkpoint:N", *_figures("value", figure)[:1], *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("low", "high", "threshold")), "verdict:N"]
+    base = alt.Chart(frame).encode(y=y, color=_colour(frame, checkpoints).legend(None), shape=_shape(frame, checkpoints).legend(None), tooltip=tooltip)
+    title = f"{figure}; dashed: threshold {frame['threshold'].iloc[0]:g}{', moved' if frame['moved'].iloc[0] else ''}" if len(frame) else f"{figure}: nothing to judge"
+    interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=None), x2="high:Q")
+    point = base.mark_point(filled=True, size=70, opacity=1).encode(x="value:Q")
+    limit = alt.Chart(frame).mark_rule(strokeDash=[4, 4], opacity=0.7).encode(x="threshold:Q")
+    return alt.layer(limit, interval, point).properties(height=60 + 26 * max(1, frame["checkpoint"].nunique()), title=alt.TitleParams(title, fontSize=13, fontWeight="normal"))
+
+
 def shared_domain(frames: Iterable[pd.DataFrame], *values: str) -> list[float]:
     """From the lowest to the highest end of any interval, and zero."""
     ends = pd.concat([frame[[value, f"{value}_low", f"{value}_high"]].stack() for frame in frames for value in values])

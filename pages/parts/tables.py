@@ -1,22 +1,17 @@
 """Tables: functions from a frame to the frame that is shown under a chart, its figures as text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
-from db.figures import Figures
-from db.report import Report
+from db.checks import Checks
+from db.intervals import Estimate
+from db.rules import THRESHOLDS, Rule
 from db.study import Study
-from pages.parts import rulings
-from pages.parts.words import count, estimate, interval
+from pages.parts.words import MEASURES, count, estimate, interval
 
 VERDICTS = {True: "yes", False: "no", None: "undecided"}
-MEASURES = {
-    "spearman_loss": "ρ of depth with vanilla loss",
-    "partial_spearman_loss": "the same without token and position",
-    "lexical_r2": "R² of depth from the token",
-    "routing_added_loss": "added loss of random routing, nats",
-}
 FACTS = {
     "created_at": "computed at",
     "dataset": "text",
@@ -47,41 +42,53 @@ def spread(frame: pd.DataFrame, by: list[str], value: str, digits: int) -> pd.Da
     return shown.reset_index().rename_axis(columns=None)
 
 
-def rules(found: Sequence[Figures]) -> pd.DataFrame:
-    """A row a checkpoint, rule and condition: its figure against its threshold."""
-    rows = []
-    for figures in found:
-        judged = rulings.figures(figures)
-        for rule in figures.rules:
-            for condition in rule.conditions:
-                figure = judged[condition.figure]
-                rows.append(
-                    {
-                        "checkpoint": figures.checkpoint,
-                        "rule": rule.name.replace("_", " "),
-                        "verdict": VERDICTS[rule.verdict],
-                        "figure": MEASURES[condition.figure],
-                        "value": estimate(figure, 3),
-                        "threshold": condition.threshold,
-                        "distance": interval(condition.distance, float("nan"), float("nan"), 3),
-                        "n": None if figure is None else int(figure.n),
-                        "origin": rule.origin,
-                    }
-                )
-    return pd.DataFrame(rows)
+def checks(found: Sequence[Checks], thresholds: Mapping[str, float]) -> pd.DataFrame:
+    """A row a checkpoint, rule and condition: its figure, with low and high, against its threshold. `moved` where that is none of the study's."""
+    return pd.DataFrame([row for each in found for rule in each.rules(thresholds) for row in _conditions(each, rule)])
 
 
-def checkpoints(study: Study, found: Report) -> pd.DataFrame:
+def _conditions(checks: Checks, rule: Rule) -> Iterator[dict[str, Any]]:
+    for condition in rule.conditions:
+        found = checks.figures[condition.figure]
+        yield {
+            "checkpoint": checks.checkpoint,
+            "rule": rule.name.replace("_", " "),
+            "verdict": VERDICTS[rule.verdict],
+            "figure": MEASURES[condition.figure],
+            "value": condition.value,
+            "low": float("nan") if found is None else float(found.low),
+            "high": float("nan") if found is None else float(found.high),
+            "threshold": condition.threshold,
+            "moved": condition.threshold != THRESHOLDS[condition.figure],
+            "distance": condition.distance,
+            "n": None if found is None else int(found.n),
+            "origin": rule.origin,
+        }
+
+
+def checks_shown(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same as text: the figure with its interval, three decimals."""
+    shown = frame.drop(columns=["low", "high", "moved"])
+    shown["value"] = [interval(*figure, 3) for figure in zip(frame["value"], frame["low"], frame["high"])]
+    shown["threshold"] = [f"{limit:.3f}{', moved' if moved else ''}" for limit, moved in zip(frame["threshold"], frame["moved"])]
+    shown["distance"] = [interval(distance, float("nan"), float("nan"), 3) for distance in frame["distance"]]
+    return shown
+
+
+def checkpoints(study: Study, losses: Mapping[str, Estimate]) -> pd.DataFrame:
     """A row a checkpoint of the file: what it is and its mean loss."""
-    losses = {figures.checkpoint: estimate(figures.mean_loss[figures.policies.index("router")], 3) for figures in found.checkpoints}
-    if study.reference:
-        losses[study.reference] = estimate(found.reference_loss, 3)
     columns = {"layers_per_recursion": "layers per recursion", "training_tokens": "training tokens"}
     table = study.checkpoints[["checkpoint", "kind", "recursions", "layers_per_recursion", "parameters", "training_tokens", "name"]].rename(columns=columns)
     for column in table.columns[2:6]:
         table[column] = [count(number) for number in table[column]]
-    table.insert(2, "mean loss, nats", table["checkpoint"].map(losses).fillna("–"))
+    table.insert(2, "mean loss, nats", [estimate(losses.get(checkpoint), 3) for checkpoint in table["checkpoint"]])
     return table
+
+
+def published(frame: pd.DataFrame) -> pd.DataFrame:
+    """A row a published number beside the file's own. `frame`: published.beside."""
+    own = [interval(*figure, 3) for figure in zip(frame["value"], frame["low"], frame["high"])]
+    return frame.assign(value=own, difference=frame["difference"].round(4))[["checkpoint", "label", "value", "n", "published", "difference", "source"]]
 
 
 def policies(study: Study) -> pd.DataFrame:

@@ -1,20 +1,26 @@
 """Sentences made from numbers. A direction is claimed only where the intervals lie apart."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from db.figures import Figures
+from db.checks import Checks
 from db.intervals import NEEDED, RELIABLE, Estimate
+from db.rules import THRESHOLDS
 from db.study import Study
-from pages.parts import rulings
 
 DIRECTIONS = {
     "up": "**Deeper** in the hardest tenth than in the easiest",
     "down": "**Shallower** in the hardest tenth than in the easiest",
     "neither": "**No clear difference** between the easiest tenth and the hardest",
     "unknown": "**Not to be compared**, for want of positions in decile 1 or in decile 10",
+}
+MEASURES = {
+    "spearman_loss": "ρ of depth with vanilla loss",
+    "partial_spearman_loss": "the same without token and position",
+    "lexical_r2": "R² of depth from the token",
+    "routing_added_loss": "added loss of random routing, nats",
 }
 TRACKS = {True: "yes", False: "no", None: "undecided"}
 LEXICAL = {True: "Mainly lexical", False: "Not mainly lexical", None: "Lexical or not is undecided"}
@@ -49,14 +55,16 @@ def loss_by_depth(frame: pd.DataFrame) -> str:
     return f"Mean vanilla loss in nats: {'; '.join(parts)}."
 
 
-def verdict(figures: Figures) -> str:
-    """The answer for a checkpoint in one line, with its figures."""
-    tracks, lexical, routing = (rule.verdict for rule in figures.rules)
-    plain, partial, r2, swap = (estimate(found, 3) for found in rulings.figures(figures).values())
+def verdict(checks: Checks, thresholds: Mapping[str, float]) -> str:
+    """The answer for a checkpoint in one line, with its figures; thresholds that were moved are told."""
+    tracks, lexical, routing = (rule.verdict for rule in checks.rules(thresholds))
+    plain, partial, r2, swap = (estimate(found, 3) for found in checks.figures.values())
     correlation = f"ρ = {plain} with the vanilla loss, {partial} beyond token and position." if plain != "–" else "No correlation with difficulty can be had here."
+    moved = "; ".join(f"{MEASURES[figure]} {limit:g} in place of {THRESHOLDS[figure]:g}" for figure, limit in thresholds.items() if limit != THRESHOLDS[figure])
     return (
-        f"**{literal(figures.checkpoint)}: {TRACKS[tracks]}.** {correlation} "
-        f"{LEXICAL[lexical]} (R² = {r2}); {ROUTING[routing]} ({rulings.swapped(figures)} routing: {swap} nats)."
+        f"**{literal(checks.checkpoint)}: {TRACKS[tracks]}.** {correlation} "
+        f"{LEXICAL[lexical]} (R² = {r2}); {ROUTING[routing]} ({checks.policy or 'random'} routing: {swap} nats)."
+        + (f" :orange-badge[thresholds moved] {moved}." if moved else "")
     )
 
 

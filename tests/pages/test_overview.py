@@ -3,8 +3,8 @@
 import pytest
 
 import db
-from db.figures import figures
-from pages.parts import routers, words
+from db.rules import THRESHOLDS
+from pages.parts import exhibit, routers, words
 
 
 def test_every_router_has_its_answer_in_one_line(app, study_file):
@@ -20,11 +20,11 @@ def test_the_answer_carries_the_figures_of_the_study(app, study_file):
     assert "random routing: " in line
 
 
-@pytest.mark.parametrize(("value", "verdict"), [(0.25, "yes"), (0.19, "no")])
-def test_the_verdict_is_that_of_the_reading_rules(study_file, value, verdict):
-    study = db.open(study_file)
-    thresholds = {"spearman_loss": -1.0 if verdict == "yes" else 1.0, "partial_spearman_loss": -1.0}
-    assert words.verdict(figures(study, "expert-3", thresholds=thresholds, in_full=False)).startswith(f"**{words.literal('expert-3')}: {verdict}.**")
+@pytest.mark.parametrize(("limit", "verdict"), [(-1.0, "yes"), (1.0, "no")])
+def test_the_verdict_is_that_of_the_reading_rules(study_file, limit, verdict):
+    checks = db.open(study_file).checks("expert-3")
+    thresholds = {**THRESHOLDS, "spearman_loss": limit, "partial_spearman_loss": -1.0}
+    assert words.verdict(checks, thresholds).startswith(f"**{words.literal('expert-3')}: {verdict}.**")
 
 
 def test_the_rules_stand_with_threshold_distance_and_origin(app, study_file):
@@ -46,6 +46,34 @@ def test_the_file_is_described(app, study_file):
     assert list(checkpoints["checkpoint"]) == ["vanilla", "expert-2", "expert-3", "expert-4", "token-3"]
     assert set(policies.loc[policies["policy"] == "shuffled", "token-3"]) == {"✓"}
     assert dict(facts.to_numpy())["precision"] == "fp32"
+
+
+def test_a_moved_threshold_is_marked_and_makes_its_rule_exploratory(app, study_file):
+    page = app("pages/overview.py", study_file, lexical_r2="0.05")
+    lines = page.markdown[1].value.splitlines()
+    assert all("thresholds moved" in line and words.MEASURES["lexical_r2"] + " 0.05 in place of 0.5" in line for line in lines)
+    table = page.dataframe[0].value.query("checkpoint == 'expert-3'").set_index("figure")
+    assert table.loc[words.MEASURES["lexical_r2"], ["threshold", "origin"]].tolist() == ["0.050, moved", "exploratory"]
+    assert table.loc[words.MEASURES["spearman_loss"], ["threshold", "origin"]].tolist() == ["0.200", "pre-set"]
+
+
+def test_a_filter_changes_the_answer_to_that_of_the_rest(app, study_file):
+    page = app("pages/overview.py", study_file, position_from="10")
+    found = db.open(study_file).correlations("expert-3", "position >= 10").set_index("measure").loc["spearman_loss"]
+    table = page.dataframe[0].value.query("checkpoint == 'expert-3'").set_index("figure")
+    assert table.loc[words.MEASURES["spearman_loss"], "value"] == words.interval(found.value, found.low, found.high, 3)
+    assert set(page.dataframe[0].value["origin"]) == {"exploratory"}
+
+
+def test_a_filter_that_keeps_nothing_says_what_to_do(app, study_file):
+    page = app("pages/overview.py", study_file, token="no such token")
+    assert page.info[0].value == exhibit.FILTERED
+    assert not page.exception
+
+
+def test_published_numbers_are_compared_only_where_they_apply(app, study_file):
+    said = [caption.value for caption in app("pages/overview.py", study_file).caption]
+    assert "No comparison with published numbers: none of the file's checkpoints is one that numbers were published for." in said
 
 
 def test_without_a_reference_nothing_is_decided(app, alone_file):
