@@ -95,7 +95,7 @@ def checks(frame: pd.DataFrame, checkpoints: list[str]) -> Figures:
 
 
 def _check(frame: pd.DataFrame, checkpoints: list[str], figure: str) -> alt.LayerChart:
-    y = alt.Y("checkpoint:N", title=None, sort=checkpoints)
+    y = alt.Y("checkpoint:N", title=None, sort=checkpoints, axis=alt.Axis(labelOverlap=False, labelLimit=200))
     tooltip = ["checkpoint:N", *_figures("value", figure)[:1], *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("low", "high", "threshold")), "verdict:N"]
     base = alt.Chart(frame).encode(y=y, color=_colour(frame, checkpoints).legend(None), shape=_shape(frame, checkpoints).legend(None), tooltip=tooltip)
     title = f"{figure}; dashed: threshold {frame['threshold'].iloc[0]:g}{', moved' if frame['moved'].iloc[0] else ''}" if len(frame) else f"{figure}: nothing to judge"
