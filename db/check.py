@@ -120,7 +120,7 @@ def _checkpoint_findings(con: duckdb.DuckDBPyConnection, of: dict[str, Any]) -> 
 
 def _rows_where(column: str, condition: str) -> str:
     return f"""
-        select format('table observations, checkpoint {{}}, sequence {{}}, position {{}}: {column} is {{}}', checkpoint, sequence, position, {column}) as place
+        select format('table observations, checkpoint {{}}, sequence {{}}, position {{}}: {column} is {{}}', checkpoint, sequence, position, ifnull({column}::varchar, 'NULL')) as place
         from observations
         where checkpoint = $checkpoint and ({condition})
         order by sequence, position
@@ -137,7 +137,7 @@ def _policy_query(of: dict[str, Any], policy: str) -> str:
     right = f"case when next_token_id is null then {loss} is null else {scored} end" if ran else f"{loss} is null"
     return f"""
         select format('table observations, checkpoint {{}}, sequence {{}}, position {{}}: {loss} is {{}} and {depth} is {{}}, out of its range or NULL rule',
-            checkpoint, sequence, position, {loss}, {depth}) as place
+            checkpoint, sequence, position, ifnull({loss}::varchar, 'NULL'), ifnull({depth}::varchar, 'NULL')) as place
         from observations
         where checkpoint = $checkpoint and not ({in_range} and {right})
         order by sequence, position
@@ -178,7 +178,7 @@ def _margin_query(r: int) -> str:
                 case when best_dropped is null then null when kept then p - best_dropped else p - worst_kept end as due
             from bounds
         )
-        select format('table observations, checkpoint {{}}, sequence {{}}, position {{}}: margin_{r} is {{}} where {{}} is due', $checkpoint, sequence, position, margin, due) as place
+        select format('table observations, checkpoint {{}}, sequence {{}}, position {{}}: margin_{r} is {{}} where {{}} is due', $checkpoint, sequence, position, ifnull(margin::varchar, 'NULL'), ifnull(due::varchar, 'NULL')) as place
         from compared
         where margin is distinct from due
         order by sequence, position

@@ -30,6 +30,10 @@ def test_a_select_gives_its_rows(path):
     assert not found.is_truncated
 
 
+def test_every_column_has_a_name_of_its_own(path):
+    assert sql.run(path, "select 1 as a, 2 as a, 3 as a_1, 4 as a").table.to_pylist() == [{"a": 1, "a_1": 2, "a_1_1": 3, "a_2": 4}]
+
+
 @pytest.mark.parametrize("statement", ["explain select 1", "from meta", "values (1)", "with a as (select 1) from a", "describe observations", "summarize meta"])
 def test_other_ways_to_ask_run_too(path, statement):
     assert sql.run(path, statement).table.num_rows > 0

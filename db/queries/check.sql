@@ -2,7 +2,8 @@
 
 -- name: check_positions_without_gaps
 -- A row is a sequence whose positions are not 0 .. tokens - 1, once each.
-select format('table positions, sequence {}: {} positions from {} to {}, {} expected', sequence, count(position), min(position), max(position), any_value(tokens)) as place
+select format('table positions, sequence {}: {} positions from {} to {}, {} expected',
+    sequence, count(position), ifnull(min(position)::varchar, 'NULL'), ifnull(max(position)::varchar, 'NULL'), ifnull(any_value(tokens)::varchar, 'NULL')) as place
 from sequences
 full join positions using (sequence)
 group by sequence
@@ -16,7 +17,8 @@ with neighbours as (
     select sequence, position, next_token_id, lead(token_id) over (partition by sequence order by position) as follows
     from positions
 )
-select format('table positions, sequence {}, position {}: next_token_id {} where {} follows', sequence, position, next_token_id, follows) as place
+select format('table positions, sequence {}, position {}: next_token_id {} where {} follows',
+    sequence, position, ifnull(next_token_id::varchar, 'NULL'), ifnull(follows::varchar, 'NULL')) as place
 from neighbours
 where next_token_id is distinct from follows
 order by sequence, position;
@@ -50,7 +52,7 @@ with ranked as (
     where vanilla_loss is not null
 )
 select format('table positions, sequence {}, position {}: loss_decile {} where {} is due, entropy_decile {} where {} is due',
-    sequence, position, loss_decile, loss, entropy_decile, entropy) as place
+    sequence, position, ifnull(loss_decile::varchar, 'NULL'), loss, ifnull(entropy_decile::varchar, 'NULL'), entropy) as place
 from ranked
 where loss_decile <> loss or entropy_decile <> entropy
 order by sequence, position;
@@ -66,7 +68,8 @@ counted as (
     from starts
     group by sequence
 )
-select format('table sequences, sequence {}: documents {} where {} begin', sequence, documents, begun) as place
+select format('table sequences, sequence {}: documents {} where {} begin',
+    sequence, ifnull(documents::varchar, 'NULL'), ifnull(begun::varchar, 'NULL')) as place
 from sequences
 full join counted using (sequence)
 where documents is distinct from begun

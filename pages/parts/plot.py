@@ -50,7 +50,9 @@ def frame(table: pa.Table, x: str, y: str, colour: str | None) -> pd.DataFrame:
 
 def plot(data: pd.DataFrame, mark: str, x: str, y: str, colour: str | None) -> alt.Chart:
     """`data`: see frame; x, y and colour are the titles."""
-    horizontal = alt.X("x", type=_kind(data["x"], CATEGORIES if mark == "bars" else 0), title=x, sort=None, scale=alt.Scale(zero=False))
+    kind = _kind(data["x"], CATEGORIES if mark == "bars" else 0)
+    scale = alt.Scale(zero=False) if kind == "quantitative" else alt.Undefined
+    horizontal = alt.X("x", type=kind, title=x, sort=None, scale=scale, axis=alt.Axis(labelAngle=0) if kind == "ordinal" else alt.Undefined)
     encoded = {"x": horizontal, "y": alt.Y("y:Q", title=y), "tooltip": [alt.Tooltip(name, title=title) for name, title in (("x", x), ("y", y))]}
     if colour:
         encoded |= _coloured(data["colour"], mark, colour)

@@ -10,17 +10,17 @@ import streamlit as st
 
 AT_ONCE = 0.5  # seconds that a page waits before it shows that it waits
 LOOKS = 0.4  # seconds between two looks of a page
-PATIENCE = 10.0  # seconds without a look after which the page is taken for left
+PATIENCE = 10.0  # seconds without a look after which the tab is taken for closed
 
 
 class Work:
-    """What `do` returns, made in a thread. `stop` ends it from outside; it is called when nobody looks any more.
+    """What `do` returns, made in a thread. `stop` ends it from outside; it is called when nobody has looked for so many seconds.
 
     A closed tab tells the server nothing else.
     """
 
-    def __init__(self, do: Callable[[], Any], stop: Callable[[], None]) -> None:
-        self._do, self._stop = do, stop
+    def __init__(self, do: Callable[[], Any], stop: Callable[[], None], patience: float = PATIENCE) -> None:
+        self._do, self._stop, self._patience = do, stop, patience
         self._ended = threading.Event()
         self._answer: Any = None
         self._error: Exception | None = None
@@ -66,7 +66,7 @@ class Work:
 
     def _watch(self) -> None:
         while not self.wait(LOOKS):
-            if time.monotonic() - self._seen > PATIENCE:
+            if time.monotonic() - self._seen > self._patience:
                 self.stop()
 
 
