@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 MINIMUM = 20  # positions: a sequence with fewer has no correlation
-RESIDUAL_DECIMALS = 6  # rounding that turns equal residuals into ties again
+UNIT = 1_000_000  # of residuals: rounding to it turns equal ones into ties again
 
 
 def spearman_by_sequence(sequence: ArrayLike, x: ArrayLike, y: ArrayLike, minimum: int = MINIMUM) -> tuple[NDArray, NDArray]:
@@ -35,25 +35,39 @@ def spearman_by_sequence(sequence: ArrayLike, x: ArrayLike, y: ArrayLike, minimu
 def two_way_residuals(token_id: ArrayLike, bin: ArrayLike, values: ArrayLike) -> NDArray:
     """Residuals of the least-squares fit values ~ token + bin, both additive, rounded to 1e-6.
 
-    token_id, bin: [n]; values: [n] or [n, k], each column fitted alone. The token effects are
-    eliminated and the remaining system of one equation per bin is solved; it is singular by nature
-    (a constant may move between the two effects), which leaves the residuals unique.
+    token_id, bin: [n]; values: [n]. The token effects are eliminated and the remaining system of one
+    equation per bin is solved; it is singular by nature (a constant may move between the two
+    effects), which leaves the residuals unique.
     """
-    values = np.asarray(values, dtype=np.float64)
-    if not len(values):
-        return values
-    token, place = _renumbered(np.asarray(token_id)), _renumbered(np.asarray(bin))
-    tokens, places = token.max() + 1, place.max() + 1
-    together = np.bincount(token * places + place, minlength=tokens * places).reshape(tokens, places).astype(np.float64)
-    per_token, per_place = together.sum(axis=1, keepdims=True), together.sum(axis=0)
-    columns = (values - values.mean(axis=0)).reshape(len(values), -1).T
-    token_mean = np.stack([np.bincount(token, column, tokens) for column in columns], axis=1) / per_token  # [tokens, k]
-    place_sum = np.stack([np.bincount(place, column, places) for column in columns], axis=1)  # [places, k]
-    system = np.diag(per_place) - together.T @ (together / per_token)
-    place_effect = np.linalg.lstsq(system, place_sum - together.T @ token_mean, rcond=1e-10)[0]
-    token_effect = token_mean - together @ place_effect / per_token
-    left = [column - token_effect[token, k] - place_effect[place, k] for k, column in enumerate(columns)]
-    return np.round(np.stack(left, axis=1).reshape(values.shape), RESIDUAL_DECIMALS) + 0.0  # + 0.0: no negative zero
+    return TwoWay(token_id, bin).residuals(values) / UNIT if len(values) else np.zeros(0)
+
+
+class TwoWay:
+    """The two-way fit of one set of positions, for as many columns of values as are asked for."""
+
+    def __init__(self, token_id: ArrayLike, bin: ArrayLike) -> None:
+        self._token, self._place = (_renumbered(np.asarray(ids)) for ids in (token_id, bin))
+        tokens, places = (int(ids.max(initial=-1)) + 1 for ids in (self._token, self._place))
+        cells = np.bincount(self._token * places + self._place, minlength=tokens * places)
+        self._together = cells.reshape(tokens, places).astype(np.float64)
+        self._per_token, per_place = self._together.sum(axis=1), self._together.sum(axis=0)
+        self._system = np.diag(per_place) - self._together.T @ (self._together / self._per_token[:, None])
+
+    def residuals(self, values: ArrayLike) -> NDArray:
+        """Residuals in millionths, whole numbers, so that equal ones tie. [n] int64."""
+        values = np.asarray(values, dtype=np.float64)
+        if not len(values):
+            return values.astype(np.int64)
+        left = values - values.mean()
+        tokens, places = self._together.shape
+        token_mean = np.bincount(self._token, left, tokens) / self._per_token
+        right = np.bincount(self._place, left, places) - self._together.T @ token_mean
+        place_effect = np.linalg.lstsq(self._system, right, rcond=1e-10)[0]
+        token_effect = token_mean - self._together @ place_effect / self._per_token
+        left -= token_effect[self._token]
+        left -= place_effect[self._place]
+        left *= UNIT
+        return np.rint(left, out=left).astype(np.int64)
 
 
 def largest_rho(shares: ArrayLike) -> float:
@@ -89,36 +103,36 @@ def largest_rho(shares: ArrayLike) -> float:
 
 def _centred_ranks(starts: NDArray, counts: NDArray, values: NDArray) -> NDArray:
     """Twice the average rank within the segment minus (count + 1): integers that sum to 0. [n] int64."""
-    segment = np.repeat(np.arange(len(starts)), counts)
-    code, span = _codes(values)
-    key = segment * span + code
-    if span <= 64:  # depths: counting beats sorting
-        return _counted_ranks(key, counts, span)
-    order = np.argsort(key)
-    ordered = key[order]
-    first = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    if values.dtype.kind in "iu" and int(values.max()) - int(values.min()) < 64:
+        return _counted_ranks(np.repeat(np.arange(len(starts)), counts), values - values.min(), counts)
+    order = _sorted_by_segment(starts, counts, values)
+    ordered = values[order]
+    is_first = np.r_[True, ordered[1:] != ordered[:-1]]
+    is_first[starts] = True
+    first = np.flatnonzero(is_first)
     last = np.r_[first[1:], len(ordered)] - 1
-    doubled = np.empty(len(key), dtype=np.int64)
+    doubled = np.empty(len(order), dtype=np.int64)
     doubled[order] = np.repeat(first + last, last - first + 1)
     return doubled - np.repeat(2 * starts + counts - 1, counts)
 
 
-def _counted_ranks(key: NDArray, counts: NDArray, span: int) -> NDArray:
+def _counted_ranks(segment: NDArray, code: NDArray, counts: NDArray) -> NDArray:
+    """The same for few whole numbers from 0, such as depths: counting beats sorting."""
+    span = int(code.max()) + 1
+    key = segment * span + code
     cells = np.bincount(key, minlength=len(counts) * span).reshape(len(counts), span)
     below = np.cumsum(cells, axis=1) - cells
     return (2 * below + cells - counts[:, None]).ravel()[key]
 
 
-def _codes(values: NDArray) -> tuple[NDArray, int]:
-    """Whole numbers from 0 in the order of the values, equal where they are equal, and a bound above them."""
-    if values.dtype.kind in "iu":
-        code = values.astype(np.int64) - int(values.min())
-    elif values.dtype == np.float32:
-        bits = (values + np.float32(0)).view(np.int32).astype(np.int64)  # + 0: a negative zero equals zero
-        code = np.where(bits < 0, -(2**31) - bits, bits) + 2**31  # negative floats have falling bits
-    else:
-        order = np.argsort(values)
-        ordered = values[order]
-        code = np.empty(len(values), dtype=np.int64)
-        code[order] = np.cumsum(np.r_[False, ordered[1:] != ordered[:-1]])
-    return code, int(code.max()) + 1
+def _sorted_by_segment(starts: NDArray, counts: NDArray, values: NDArray) -> NDArray:
+    """Places of the values in ascending order within each segment; segments stay where they are. [n]
+
+    Segments of one length are rows of a table, sorted together: far quicker than one sort of all.
+    """
+    order = np.empty(len(values), dtype=np.int64)
+    for length in np.unique(counts):
+        begins = starts[counts == length]
+        places = begins[:, None] + np.arange(length)
+        order[places] = begins[:, None] + np.argsort(values[places], axis=1)
+    return order

@@ -67,20 +67,33 @@ def table(rows: pd.DataFrame, others: bool = True) -> pd.DataFrame:
 
 
 def _spread(rows: pd.DataFrame) -> pd.DataFrame:
-    random = pd.concat([_values(rows, is_fitted) for is_fitted in random_halves(rows)])
-    spread = random.groupby("figure", sort=False).agg(
-        value=("value", "mean"), low=("value", "min"), high=("value", "max"), n=("n", "min"), sequences=("sequences", "min")
-    )
-    return spread.reset_index().assign(split="random halves", reliable=spread["sequences"].to_numpy() >= RELIABLE)
+    """Figures over the random halves, from counts per token and depth: without intervals nothing more is needed."""
+    rows = rows[rows["depth"].notna()]
+    token, depth = rows["token_id"].to_numpy(), rows["depth"].to_numpy(dtype=np.int64)
+    whole = _counts(token, depth, np.ones(len(rows), dtype=bool))
+    found = []
+    for is_fitted in random_halves(rows):
+        fitted = _counts(token, depth, is_fitted)
+        found.append(_values(fitted, whole - fitted))
+    spread = pd.DataFrame(found).agg(["mean", "min", "max"]).T.set_axis(["value", "low", "high"], axis=1).rename_axis("figure").reset_index()
+    sequences = rows["sequence"].nunique()
+    held = sequences - sequences // 2
+    return spread.assign(split="random halves", n=len(rows) // 2, sequences=held, reliable=held >= RELIABLE)
 
 
-def _values(rows: pd.DataFrame, is_fitted: NDArray) -> pd.DataFrame:
-    """The figures of a Fit without their intervals, which take far longer: figure, value, n, sequences."""
-    sums = _sums(rows, is_fitted)
-    total = {name: column.sum() for name, column in sums.items()}
-    values = {"r2": _r2(total["squared_error"], total["depth"], total["squared_depth"], total["n"])}
-    values |= {figure: divide(total[figure], total["n"]) for figure in ACCURACIES}
-    return pd.DataFrame({"figure": list(values), "value": [float(value) for value in values.values()], "n": int(total["n"]), "sequences": len(sums["n"])})
+def _values(fitted: NDArray, held: NDArray) -> dict[str, float]:
+    """The figures of a Fit from counts [tokens, R + 1] of the fitting half and of the held-out one."""
+    expected, modal, commonest = _predictions(fitted)
+    overall, scale = held.sum(axis=0), np.arange(held.shape[1])
+    n = overall.sum()
+    error = (held * (scale - expected[:, None]) ** 2).sum()
+    right = held[np.arange(len(held)), modal].sum()
+    return {
+        "r2": float(_r2(error, overall @ scale, overall @ scale**2, n)),
+        "modal_accuracy": float(divide(right, n)),
+        "commonest_accuracy": float(divide(overall[commonest], n)),
+        "largest_depth_share": float(divide(overall.max(), n)),
+    }
 
 
 def _sums(rows: pd.DataFrame, is_fitted: NDArray) -> dict[str, NDArray]:
