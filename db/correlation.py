@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 MINIMUM = 20  # positions: a sequence with fewer has no correlation
+_TOKENS = 4_096  # of the two-way table held as floats at once
 UNIT = 1_000_000  # of residuals: rounding to it turns equal ones into ties again
 
 
@@ -47,11 +48,13 @@ class TwoWay:
 
     def __init__(self, token_id: ArrayLike, bin: ArrayLike) -> None:
         self._token, self._place = (_renumbered(np.asarray(ids)) for ids in (token_id, bin))
-        tokens, places = (int(ids.max(initial=-1)) + 1 for ids in (self._token, self._place))
-        cells = np.bincount(self._token * places + self._place, minlength=tokens * places)
-        self._together = cells.reshape(tokens, places).astype(np.float64)
-        self._per_token, per_place = self._together.sum(axis=1), self._together.sum(axis=0)
-        self._system = np.diag(per_place) - self._together.T @ (self._together / self._per_token[:, None])
+        self._per_token, per_place = np.bincount(self._token), np.bincount(self._place)
+        tokens, places = len(self._per_token), len(per_place)
+        together = np.bincount(self._token * places + self._place, minlength=tokens * places).reshape(tokens, places)
+        self._system = np.diag(per_place).astype(np.float64)
+        for start in range(0, tokens, _TOKENS):
+            part = together[start : start + _TOKENS] / np.sqrt(self._per_token[start : start + _TOKENS, None])
+            self._system -= part.T @ part
 
     def residuals(self, values: ArrayLike) -> NDArray:
         """Residuals in millionths, whole numbers, so that equal ones tie. [n] int64."""
@@ -59,15 +62,16 @@ class TwoWay:
         if not len(values):
             return values.astype(np.int64)
         left = values - values.mean()
-        tokens, places = self._together.shape
-        token_mean = np.bincount(self._token, left, tokens) / self._per_token
-        right = np.bincount(self._place, left, places) - self._together.T @ token_mean
-        place_effect = np.linalg.lstsq(self._system, right, rcond=1e-10)[0]
-        token_effect = token_mean - self._together @ place_effect / self._per_token
-        left -= token_effect[self._token]
-        left -= place_effect[self._place]
+        token_mean = self._token_means(left)
+        right = np.bincount(self._place, left - token_mean[self._token])
+        place_effect = np.linalg.lstsq(self._system, right, rcond=1e-10)[0][self._place]
+        left -= place_effect
+        left -= self._token_means(left)[self._token]
         left *= UNIT
         return np.rint(left, out=left).astype(np.int64)
+
+    def _token_means(self, values: NDArray) -> NDArray:
+        return np.bincount(self._token, values) / self._per_token
 
 
 def largest_rho(shares: ArrayLike) -> float:
