@@ -14,6 +14,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.parts.colours import CATEGORICAL, diverging, ordinal
+from pages.parts.passage.scales import Scale
 
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
 ENDS = {"loss": ("easiest", "hardest"), "entropy": ("most certain", "least certain")}
@@ -89,6 +90,14 @@ def benefit_by_depth(frame: pd.DataFrame, value: str, by: str) -> alt.LayerChart
     return alt.layer(fill, text).properties(height=alt.Step(26))
 
 
+def steps(scale: Scale, quantity: str) -> alt.Chart:
+    """How many tokens of a passage there are at each step of the scale they are shown in."""
+    frame = pd.DataFrame({"step": [step.label for step in scale.steps], "n": scale.counts(), "fill": [getattr(step.paint, theme()) for step in scale.steps]})
+    y = alt.Y("step:N", title=quantity, sort=None, axis=alt.Axis(labelLimit=260))
+    bars = alt.Chart(frame).mark_bar(stroke="#808080", strokeWidth=0.5)
+    return bars.encode(x=alt.X("n:Q", title="tokens"), y=y, color=alt.Color("fill:N", scale=None), tooltip=["step:N", alt.Tooltip("n:Q", format=",")]).properties(height=200)
+
+
 def checks(frame: pd.DataFrame, checkpoints: list[str]) -> Figures:
     """Each check's figure with its interval, a row a checkpoint, and its threshold as a dashed line. `frame`: tables.checks."""
     return [_check(rows.dropna(subset=["value"]), checkpoints, figure) for figure, rows in frame.groupby("figure", sort=False)]
@@ -97,12 +106,12 @@ def checks(frame: pd.DataFrame, checkpoints: list[str]) -> Figures:
 def _check(frame: pd.DataFrame, checkpoints: list[str], figure: str) -> alt.LayerChart:
     y = alt.Y("checkpoint:N", title=None, sort=checkpoints, axis=alt.Axis(labelOverlap=False, labelLimit=200))
     tooltip = ["checkpoint:N", *_figures("value", figure)[:1], *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("low", "high", "threshold")), "verdict:N"]
-    base = alt.Chart(frame).encode(y=y, color=_colour(frame, checkpoints).legend(None), shape=_shape(frame, checkpoints).legend(None), tooltip=tooltip)
+    base = alt.Chart(frame).encode(y=y, color=_colour(frame, checkpoints).legend(None), tooltip=tooltip)
     title = f"{figure}; dashed: threshold {frame['threshold'].iloc[0]:g}{', moved' if frame['moved'].iloc[0] else ''}" if len(frame) else f"{figure}: nothing to judge"
     interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=None), x2="high:Q")
-    point = base.mark_point(filled=True, size=70, opacity=1).encode(x="value:Q")
-    limit = alt.Chart(frame).mark_rule(strokeDash=[4, 4], opacity=0.7).encode(x="threshold:Q")
-    return alt.layer(limit, interval, point).properties(height=60 + 26 * max(1, frame["checkpoint"].nunique()), title=alt.TitleParams(title, fontSize=13, fontWeight="normal"))
+    point = base.mark_point(filled=True, size=70, opacity=1).encode(x="value:Q", shape=_shape(frame, checkpoints).legend(None))
+    limit = alt.Chart(frame).mark_rule(strokeDash=[4, 4], color="gray").encode(x="threshold:Q")
+    return alt.layer(limit, interval, point).properties(height=90 + 26 * max(1, frame["checkpoint"].nunique()), title=alt.TitleParams(title, fontSize=13, fontWeight="normal"))
 
 
 def shared_domain(frames: Iterable[pd.DataFrame], *values: str) -> list[float]:
@@ -124,11 +133,11 @@ def theme() -> str:
 def _lines(frame: pd.DataFrame, checkpoints: list[str], value: str, x: alt.X, title: str, **y: Any) -> alt.LayerChart:
     """A line of points with 95% intervals for each checkpoint; `y` is of the axis."""
     tooltip = ["checkpoint:N", x.shorthand, *_figures(value, title), alt.Tooltip("n:Q", format=",")]
-    base = alt.Chart(frame).encode(x=x, color=_colour(frame, checkpoints), shape=_shape(frame, checkpoints), tooltip=tooltip)
+    base = alt.Chart(frame).encode(x=x, color=_colour(frame, checkpoints), tooltip=tooltip)
     height = alt.Y(f"{value}:Q", title=title, **y)
     line = base.mark_line(opacity=0.7, strokeWidth=2).encode(y=height)
     interval = base.mark_rule(strokeWidth=2).encode(y=alt.Y(f"{value}_low:Q", title=title, **y), y2=f"{value}_high:Q", opacity=_PALER)
-    point = base.mark_point(filled=True, size=60).encode(y=height, opacity=_PALER)
+    point = base.mark_point(filled=True, size=60).encode(y=height, shape=_shape(frame, checkpoints), opacity=_PALER)
     return alt.layer(line, interval, point.add_params(_picked("checkpoint", x.shorthand.split(":")[0], nearest=True))).properties(height=HEIGHT)
 
 
