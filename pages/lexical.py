@@ -68,6 +68,9 @@ def ask_lexical(study: Study, where: str | None, others: bool) -> tuple[pd.DataF
     """The figures of the checkpoints chosen, after what they say in words; and what their exhibits share."""
     checkpoints = filters.checkpoints(study, study.routed)
     frame = of_each(study, "lexical", checkpoints, where, others)
+    if where and not frame["n"].any():
+        st.info(exhibit.FILTERED, icon=":material/info:")
+        st.stop()
     st.markdown("\n".join(f"- {lexical.verdict(rows, checkpoint)}" for checkpoint, rows in frame.groupby("checkpoint", sort=False)))
     even = frame[frame["split"] == lexical.EVEN]
     return frame, {

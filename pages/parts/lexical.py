@@ -38,7 +38,7 @@ def verdict(rows: pd.DataFrame, checkpoint: str) -> str:
 
 
 def _why(r2: pd.Series) -> str:
-    return "Depth does not vary on the held-out sequences, so there is nothing to explain." if r2["n"] else "No position is held out; a single sequence cannot be split."
+    return "Depth does not vary on the held-out sequences, so there is nothing to explain." if r2["n"] else "No position is held out: none passes the filter, or it is a single sequence, which cannot be split."
 
 
 def explained(frame: pd.DataFrame, checkpoints: list[str]) -> alt.LayerChart:

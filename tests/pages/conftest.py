@@ -35,6 +35,12 @@ def _fixture(name: str):
 study_file, alone_file, vanilla_file, long_file = map(_fixture, ("study", "alone", "vanilla", "long"))
 
 
+@pytest.fixture(scope="session")
+def other_file(tmp_path_factory) -> Callable[[str], Path]:
+    """The file of one of studies.OTHERS, written once."""
+    return cache(lambda name: studies.other(tmp_path_factory.mktemp("other"), name))
+
+
 @pytest.fixture
 def tree(tmp_path) -> Path:
     """A copy of the project without any database, for tests that put their own into its folder db."""

@@ -6,6 +6,7 @@ import numpy as np
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from precompute.command import main
+from tests import small_file
 from tests.checkpoints import make
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -15,6 +16,15 @@ WORDS = [f" w{number}" for number in range(VOCABULARY - len(MARKUP) - 4)]
 TOKENS = ["<|endoftext|>", "\n", "\t", "\N{WHITE SQUARE}", *MARKUP, *WORDS]
 LENGTH, SEQUENCES = 48, 32
 CHECKPOINTS = {"expert-2": "expert_rec2", "expert-3": "expert_rec3", "expert-4": "expert_rec4", "token-3": "token_rec3"}
+
+OTHERS = {
+    "one sequence": {"lengths": [33]},
+    "fewer policies": {"without": ("random", "inverted", "depth_1")},
+    "ids without text": {"tokenizer": False},
+    "no reference": {"reference": False, "kinds": {"expert-3": ("expert", 3)}},
+    "twenty checkpoints": {"kinds": {f"expert-{number}": ("expert", 2) for number in range(20)}, "lengths": [20] * 3},
+    "an assigned policy": {"kinds": {"token-2": ("token", 2)}, "assigned": ("mine",)},
+}  # contents of small files that a page must live with
 
 
 def study(folder: Path) -> Path:
@@ -42,6 +52,11 @@ def long(folder: Path) -> Path:
     np.save(folder / "ids.npy", ids)
     arguments = ["--reference", str(reference.folder), "--checkpoint", f"expert-3={made.folder}", "--tokens", str(folder / "ids.npy")]
     return run(folder / "long.duckdb", *arguments)
+
+
+def other(folder: Path, name: str) -> Path:
+    """A small file of made-up numbers, one of OTHERS."""
+    return small_file.write(folder / "other.duckdb", small_file.Content(**OTHERS[name]))
 
 
 def run(output: Path, *arguments: str) -> Path:

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from pages.parts import tokens
-from tests import small_file
-from tests.pages.studies import MARKUP
+from tests.pages.studies import MARKUP, OTHERS
 from tests.pages.test_shell import settled
 
 PAGE = "pages/tokens.py"
@@ -23,10 +22,6 @@ def by_sql(study_file, tmp_path):
             return con.execute(statement, parameters).fetchall()
 
     return ask
-
-
-def small(tmp_path, **content):
-    return small_file.write(tmp_path / "small.duckdb", small_file.Content(**content))
 
 
 @pytest.mark.parametrize(("order", "column"), [("deepest", "mean_depth desc"), ("shallowest", "mean_depth"), ("most common", "n desc"), ("hardest", "loss desc")])
@@ -87,18 +82,9 @@ def test_without_a_router_the_page_says_so(app, vanilla_file):
     assert app(PAGE, vanilla_file).info[0].value == "No checkpoint in this file has a router, so no token has a depth of its own."
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        {"tokenizer": False},
-        {"lengths": [33]},
-        {"without": ("depth_1", "random")},
-        {"kinds": {f"expert-{number}": ("expert", 2) for number in range(20)}, "lengths": [20] * 3},
-    ],
-    ids=["ids without text", "one sequence", "fewer policies", "twenty checkpoints"],
-)
-def test_files_of_other_kinds_have_their_list_and_card(app, tmp_path, content):
-    page = app(PAGE, small(tmp_path, **content))
+@pytest.mark.parametrize("name", OTHERS)
+def test_files_of_other_kinds_have_their_list_and_card(app, other_file, name):
+    page = app(PAGE, other_file(name))
     assert not page.exception
     assert len(page.dataframe) == 3 and page.dataframe[0].value["n"].sum() > 0
 
