@@ -96,15 +96,6 @@ def _renumbered(ids: NDArray) -> NDArray:
     return (np.cumsum(np.bincount(ids) > 0) - 1)[ids]
 
 
-def largest_rho(shares: ArrayLike) -> float:
-    """The largest Spearman correlation of a variable without ties with one of these shares per value.
-
-    shares: [R], summing to 1. It is sqrt(1 - sum of cubed shares): 0.866, 0.943, 0.968 for 2, 3, 4
-    equal shares.
-    """
-    return float(np.sqrt(max(0.0, 1.0 - np.sum(np.asarray(shares, dtype=np.float64) ** 3))))
-
-
 def _centred_ranks(starts: NDArray, counts: NDArray, values: NDArray) -> NDArray:
     """Twice the average rank within the segment minus (count + 1): integers that sum to 0. [n] int64."""
     if values.dtype.kind in "iu" and int(values.max()) - int(values.min()) < 64:
