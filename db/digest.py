@@ -11,7 +11,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-Digest = tuple[str, str | None, int | None, int, str]  # table, checkpoint, sequence, rows, digest
+Digest = tuple[str, str | None, int | None, int, str]
+COLUMNS = ["table_name", "checkpoint", "sequence", "rows", "digest"]
 
 WHOLE = {
     "meta": "key",

@@ -17,11 +17,13 @@ import pyarrow as pa
 
 from db import aggregates, schema
 from db.check import check
+from db.digest import COLUMNS as DIGEST_COLUMNS
 from db.digest import digests
 from db.query import named
 
 MEMORY_LIMIT = "3GB"
 POSITIONS_AT_ONCE = 262_144
+SHARDS_AT_ONCE = 15  # DuckDB stores rows in groups of 122,880: few of them should stay short
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Content:
     @property
     def steps(self) -> int:
         """How often `write` calls `advance`."""
-        return 5 + sum(len(source.shards) + 1 for source in self.observed)
+        return 5 + sum(len(_together(source.shards)) + 1 for source in self.observed)
 
 
 def write(content: Content, output: Path, spill: Path, advance: Callable[[], None] = lambda: None) -> None:
@@ -108,14 +110,18 @@ def _fill(con: duckdb.DuckDBPyConnection, content: Content, advance: Callable[[]
     _fill_vocab(con, content)
     advance()
     for source in content.observed:
-        for shard in source.shards:
-            _fill_observations(con, source, shard)
+        for shards in _together(source.shards):
+            _fill_observations(con, source, shards)
             advance()
     for source in content.observed:
         aggregates.fill(con, source.id, _ties(con, source))
         advance()
-    con.executemany("insert into digests values (?, ?, ?, ?, ?)", list(digests(con)))
+    con.append("digests", pd.DataFrame(digests(con), columns=DIGEST_COLUMNS).astype({"sequence": "Int32"}))
     advance()
+
+
+def _together(shards: list[Path]) -> list[list[Path]]:
+    return [shards[start : start + SHARDS_AT_ONCE] for start in range(0, len(shards), SHARDS_AT_ONCE)]
 
 
 def _fill_facts(con: duckdb.DuckDBPyConnection, content: Content) -> None:
@@ -172,7 +178,7 @@ def _fill_vocab(con: duckdb.DuckDBPyConnection, content: Content) -> None:
     con.unregister("entries")
 
 
-def _fill_observations(con: duckdb.DuckDBPyConnection, source: Source, shard: Path) -> None:
+def _fill_observations(con: duckdb.DuckDBPyConnection, source: Source, shards: list[Path]) -> None:
     names, last = {policy["policy"] for policy in source.policies}, source.facts["recursions"]
     benefits = "".join(
         f", shard.loss_depth_1{twin} - shard.loss_depth_{last}{twin} as benefit{twin}"
@@ -180,7 +186,7 @@ def _fill_observations(con: duckdb.DuckDBPyConnection, source: Source, shard: Pa
         if {f"depth_1{twin}", f"depth_{last}{twin}"} <= names
     )
     query = named()["write_fill_observations"].sql.replace("/* benefits */", benefits)
-    con.execute(query, {"shard": str(shard), "checkpoint": source.id})
+    con.execute(query, {"shards": [str(path) for path in shards], "checkpoint": source.id})
 
 
 def _ties(con: duckdb.DuckDBPyConnection, source: Source) -> dict[int, np.ndarray]:

@@ -106,19 +106,19 @@ def _lead(found: Plan, work: Work, started: float) -> None:
             timings[member.id] = time.monotonic() - began
         for member in found.members:
             _observe(found, member, tokens, work, wait=True)
-        with work.alone():
+        with work.alone(wait=True):
             _build(found, tokens, work, timings)
     except BaseException as error:
         explained = _explained(error, work, found.machine.batch_size)
         if isinstance(explained, UserError) and not work.finished():
-            work.remove()
+            work.discard()
         raise explained from error
 
 
 def _help(found: Plan, work: Work) -> None:
     """What another rank does: the ranges that nobody else has taken."""
     try:
-        work.open(found.configuration)
+        work.refuse_another(found.configuration)
         tokens = _packed(found, work)
         ran = sum(_observe(found, member, tokens, work) for member in found.members) if tokens else 0
     except BaseException as error:

@@ -87,18 +87,17 @@ class Work:
             lock.release()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Waits until no other rank works in the folder, and lets none in."""
+    def alone(self, wait: bool) -> Iterator[bool]:
+        """Whether no other rank works in the folder, and none is let in meanwhile; with `wait`, once that is so."""
         lock = Lock(self.folder / "helpers")
-        lock.take(wait=True)
         try:
-            yield
+            yield lock.take(wait)
         finally:
             lock.release()
 
     def size(self) -> int:
-        """Bytes on disk."""
-        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file())
+        """Bytes of the finished shards."""
+        return sum(path.stat().st_size for path in self.folder.glob("shards/*/*.parquet"))
 
     def opened(self) -> bool:
         """Whether a run was opened here."""
@@ -109,16 +108,23 @@ class Work:
 
         Raises UserError naming what differs where the folder belongs to another configuration.
         """
-        if not self.opened():
+        if not self.opened() or not self.holds_results():
             _write_aside(self.folder / "run.json", json.dumps(configuration, indent=1, sort_keys=True).encode())
             return
-        changed = list(changes(self.configuration(), configuration))
+        self.refuse_another(configuration)
+        say(f"Continuing the unfinished run in {self.folder}.")
+
+    def refuse_another(self, configuration: dict[str, Any]) -> None:
+        """Raises UserError naming what differs where the run was opened with another configuration."""
+        changed = "; ".join(changes(self.configuration(), configuration))
         if changed:
             raise UserError(
-                f"{self.folder} holds an unfinished run with another {'; '.join(changed)}. "
-                "Repeat that command to finish it, or delete the folder to start anew."
+                f"{self.folder} holds an unfinished run with another {changed}. Repeat that command to finish it, or delete the folder to start anew."
             )
-        say(f"Continuing the unfinished run in {self.folder}.")
+
+    def holds_results(self) -> bool:
+        """Whether anything is there that a run can continue from."""
+        return self.finished() or (self.folder / "tokens" / "packed.json").is_file()
 
     def configuration(self) -> dict[str, Any]:
         """What the run was opened with. Raises UserError where that cannot be read."""
@@ -175,6 +181,13 @@ class Work:
         path = self._path(checkpoint, reach)
         _write_aside(path, content)
         _write_aside(path.with_suffix(".sha256"), hashlib.sha256(content).hexdigest().encode())
+
+    def discard(self) -> None:
+        """Removes the folder, unless another rank works in it."""
+        if self.folder.is_dir():
+            with self.alone(wait=False) as alone:
+                if alone:
+                    self.remove()
 
     def remove(self) -> None:
         """Removes the folder, what says that a run was opened last: until then it counts as one."""

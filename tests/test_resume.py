@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from precompute.work import changes
+from db.errors import UserError
+from precompute.work import Work, changes
 from tests.conftest import GOLDEN
 from tests.processes import SHARD_POSITIONS, start, until
 
@@ -176,6 +177,29 @@ def test_another_configuration_is_refused_by_name_and_what_was_finished_stays(jo
     assert job.shards() == before
     assert job.run()[0] == 0
     assert_finished(job, undisturbed[0])
+
+
+def test_another_configuration_takes_the_place_of_a_run_that_has_finished_nothing(tmp_path):
+    work = Work(tmp_path)
+    work.open({"seed": 0})
+    work.open({"seed": 7})
+    assert work.configuration() == {"seed": 7}
+    work.write("expert-3", range(2), {"depth": np.ones((2, 4), np.uint8)})
+    with pytest.raises(UserError, match=r"another seed \(7, now 0\)\. Repeat that command"):
+        work.open({"seed": 0})
+
+
+def test_ranges_are_whole_batches_and_claimed_by_one(tmp_path):
+    """65 sequences of 2,048 in batches of 3: 6 a shard, since 9 would be more than 16,384 positions."""
+    work = Work(tmp_path)
+    ranges = work.missing("expert-3", 65, 2048, 3)
+    assert [(reach.start, reach.stop) for reach in ranges] == [(start, min(start + 6, 65)) for start in range(0, 65, 6)]
+    with work.claim("expert-3", ranges[0], wait=False) as mine, work.claim("expert-3", ranges[0], wait=False) as theirs:
+        assert mine and not theirs
+    work.write("expert-3", ranges[0], {"depth": np.ones((6, 4), np.uint8)})
+    assert work.missing("expert-3", 65, 2048, 3) == ranges[1:]
+    with work.claim("expert-3", ranges[0], wait=True) as mine:
+        assert not mine
 
 
 def test_what_changed_is_said_with_both_values():

@@ -61,11 +61,11 @@ left join counted using (token_id)
 order by token_id;
 
 -- name: write_fill_observations
--- A row is a position under a checkpoint, from one shard; the writer adds the benefits that its policies allow.
+-- A row is a position under a checkpoint, from some shards; the writer adds the benefits that its policies allow.
 insert into observations by name
 with shard as (
     select columns(lambda name: name not like 'ties_%')
-    from read_parquet($shard)
+    from read_parquet($shards)
 )
 select $checkpoint as checkpoint, positions.*, shard.* exclude (sequence, position)/* benefits */
 from shard
