@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from db.errors import UserError
@@ -59,5 +60,6 @@ class Child:
     def stop(self) -> None:
         """Kill it, if it still runs, and whatever it started."""
         if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it may end by itself between the two, and poll knows nothing while another thread waits
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

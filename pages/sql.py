@@ -45,7 +45,7 @@ def show_answer(study: Study, text: str, run: bool) -> None:
     except UserError as error:
         show_error(str(error))
     else:
-        show_rows(found)
+        show_rows(study, found)
 
 
 def show_error(said: str) -> None:
@@ -56,7 +56,7 @@ def show_error(said: str) -> None:
         st.code(rest.strip("\n"), None)
 
 
-def show_rows(found: Answer) -> None:
+def show_rows(study: Study, found: Answer) -> None:
     st.caption(sql.counted(found))
     if not found.table.num_rows:
         st.info("No row answers this query. Loosen its conditions, or look at what the columns hold: summarize observations", icon=":material/info:")
@@ -68,7 +68,7 @@ def show_rows(found: Answer) -> None:
     left, right, _ = st.columns([1, 1, 2])
     left.download_button("CSV", lambda: exhibit.csv(sql.frame(found.table)), "query.csv", "text/csv", on_click="ignore", icon=":material/download:", width="stretch")
     right.download_button("Parquet", lambda: sql.parquet(found.table), "query.parquet", on_click="ignore", icon=":material/download:", width="stretch")
-    plot.show(found.table, "plot")
+    plot.show(study, found.table)
 
 
 def show_beside(study: Study) -> None:

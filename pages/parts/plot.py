@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.types as kinds
 import streamlit as st
 
-from pages.parts import charts
+from db.study import Study
+from pages.parts import charts, exhibit
 from pages.parts.colours import CATEGORICAL
 
 MARKS = ("none", "bars", "lines", "points")
@@ -16,8 +17,8 @@ CATEGORIES = 50  # numbers with at most so many values are bars side by side, ot
 COLOURS = 20  # likewise for colour
 
 
-def show(table: pa.Table, name: str) -> None:
-    """The choice of a chart and the chart; nothing where no column is a number."""
+def show(study: Study, table: pa.Table) -> None:
+    """The choice of a chart, the chart and its figure to take away; nothing where no column is a number."""
     numbers, all_columns = columns(table)
     if not numbers or not table.num_rows:
         return
@@ -26,7 +27,10 @@ def show(table: pa.Table, name: str) -> None:
         return
     x, y, colour = _ask(numbers, all_columns)
     figure = plot(frame(table, x, y, colour), mark, x, y, colour)
-    st.altair_chart(figure, key=name, alt=f"{mark.capitalize()}: {y} by {x}{f', coloured by {colour}' if colour else ''}, {table.num_rows:,} rows.")
+    said = f"{mark.capitalize()}: {y} by {x}{f', coloured by {colour}' if colour else ''}, {table.num_rows:,} rows."
+    st.altair_chart(figure, key="plot", alt=said)
+    stated, theme = f"{said} Exploratory. {study.name}, SHA-256 {study.sha256}.", charts.theme()
+    st.download_button("Figure as SVG", lambda: exhibit.svg(figure, stated, theme), "query.svg", "image/svg+xml", on_click="ignore", icon=":material/image:")
 
 
 def columns(table: pa.Table) -> tuple[list[str], list[str]]:

@@ -1,7 +1,9 @@
 """SQL: a reader's own query is answered as plain DuckDB answers it, is refused in plain words, and can be stopped."""
 
 import datetime
+import hashlib
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
 import pandas as pd
@@ -196,6 +198,9 @@ def test_a_link_shows_rows_and_chart_in_a_fresh_browser_and_the_files_open(visit
         page.get_by_role("button", name="CSV", exact=True).click()
     with page.expect_download() as parquet:
         page.get_by_role("button", name="Parquet").click()
+    with page.expect_download() as svg:
+        page.get_by_role("button", name="Figure as SVG").click()
+    assert hashlib.sha256(study_file.read_bytes()).hexdigest() in "".join(Path(svg.value.path()).read_text().split())
     parquet.value.save_as(tmp_path / "query.parquet")
     assert rows(pd.read_csv(csv.value.path())) == plainly(study_file, DEPTHS)
     assert [tuple(row.values()) for row in pq.read_table(tmp_path / "query.parquet").to_pylist()] == plainly(study_file, DEPTHS)
@@ -227,3 +232,13 @@ def test_text_of_the_file_and_of_errors_is_never_markup(visit, serve, study_file
     page = visit(f"{serve(study_file)}/sql?query=select+'<b>**x**</b>'::int", ready="[data-testid=stAlert]")
     assert "<b>**x**</b>" in page.get_by_test_id("stAlert").inner_text()
     assert page.get_by_test_id("stAlert").locator("b, strong").count() == 0
+
+
+def test_the_sql_behind_a_figure_opens_here_and_replaces_what_stood_here(visit, serve, study_file):
+    page = visit(f"{serve(study_file)}/sql?query=select+42+as+answer", ready="[data-testid=stDataFrame]")
+    page.get_by_test_id("stSidebarNavLink").get_by_text("Deciles").click()
+    page.get_by_role("button", name="Take away").first.click()
+    page.get_by_role("link", name="Open on the SQL page").first.click()
+    page.get_by_text("rows in").first.wait_for()
+    assert page.locator("textarea").input_value().startswith("with")
+    assert "query=with" in page.url

@@ -1,0 +1,88 @@
+"""How long the pages take while somebody runs a query without end on the SQL page: python -m tests.pages.bombs FILE
+
+One reader walks through all pages by the links of the sidebar, first alone, then while another reader's
+bomb runs, which is asked again whenever its limits have ended it. A time is from the click until the
+new page stands and its script has ended: the median of VISITS, in seconds.
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from urllib.parse import quote
+
+from playwright.sync_api import Browser, Page
+
+from pages.parts.shell import NAMES
+from tests.pages.conftest import chromium, server
+
+VISITS = 3
+BOMBS = {
+    "endless join": "select count(*) from range(100000) a, range(10000000) b where a.range < b.range",
+    "huge list": "select len(list_transform(range(200000000), lambda x: x + 1))",
+}
+STANDS = """before => {
+    const title = document.querySelector('h1'), app = document.querySelector('[data-testid=stApp]');
+    return title && title.innerText !== before && app.dataset.testScriptState === 'notRunning';
+}"""
+
+
+class Bomb:
+    """Another reader, whose query runs whenever `burn` comes back."""
+
+    def __init__(self, browser: Browser, address: str, query: str) -> None:
+        self._page = browser.new_page()
+        self._page.goto(f"{address}/sql?query={quote(query)}")
+
+    def burn(self) -> None:
+        running = self._page.get_by_test_id("stProgress")
+        while not running.count():
+            if self._page.get_by_test_id("stAlert").count():
+                self._page.get_by_role("button", name="Run", exact=True).click()
+            self._page.locator("[data-testid=stProgress], [data-testid=stAlert]").first.wait_for()
+
+    def end(self) -> None:
+        self._page.close()
+
+
+def visit(page: Page, name: str) -> float:
+    """Seconds from the click on a page's link until the page stands."""
+    before = page.locator("h1").inner_text()
+    start = time.perf_counter()
+    page.locator(f'[data-testid=stSidebarNavLink][href*="/{name}"]').click()
+    page.wait_for_function(STANDS, arg=before)
+    return time.perf_counter() - start
+
+
+def walk(page: Page, bomb: Bomb | None) -> dict[str, float]:
+    """The median time of every page."""
+    times: dict[str, list[float]] = {name: [] for name in NAMES}
+    for _ in range(VISITS):
+        for name in NAMES:
+            if bomb:
+                bomb.burn()
+            times[name].append(visit(page, name))
+    return {name: median(found) for name, found in times.items()}
+
+
+def main(path: Path) -> None:
+    columns: dict[str, dict[str, float]] = {}
+    with server("--db", str(path)) as address, chromium() as browser:
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.goto(f"{address}/{NAMES[-1]}")
+        page.wait_for_function(STANDS, arg="")
+        walk(page, None)  # every answer is now remembered, as it is for all readers but the first
+        columns["quiet"] = walk(page, None)
+        for name, query in BOMBS.items():
+            bomb = Bomb(browser, address, query)
+            columns[name] = walk(page, bomb)
+            bomb.end()
+    print(f"{path.name}, {os.cpu_count()} cores, seconds, median of {VISITS}")
+    print("page      " + "".join(f"{name:>14}" for name in columns))
+    for name in NAMES:
+        print(f"{name:10}" + "".join(f"{times[name]:>14.2f}" for times in columns.values()))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
