@@ -52,11 +52,18 @@ def tree(tmp_path) -> Path:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
+    with chromium() as launched:
+        yield launched
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium: the system's, else playwright's own."""
     found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield launched
+        launched.close()
 
 
 @contextmanager

@@ -10,7 +10,10 @@ from pages.parts import shell
 from pages.parts.words import literal
 from precompute.recipe import LENGTH
 
-TITLES = {"overview": "Is depth spent on difficult tokens?", "passage": "Which tokens go deep?", "deciles": "Do harder tokens go deeper?"}
+TITLES = {
+    "overview": "Is depth spent on difficult tokens?", "passage": "Which tokens go deep?", "deciles": "Do harder tokens go deeper?",
+    "sql": "What else does the file say?", "about": "What is in this file, and can it be trusted?",
+}  # fmt: skip
 SETTLED = "document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'"
 
 
