@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from db.study import Study
-from pages.parts import choices, exhibit, filters, lexical, shell, words
+from pages.parts import choices, exhibit, filters, lexical, reading, shell, words
 from pages.parts.answers import ask, of_each
 
 TITLE = "Is depth decided by the token alone?"
@@ -112,5 +112,4 @@ with shell.page(TITLE, QUESTION) as study:
     view = st.segmented_control("Show", list(VIEWS), default="variance explained", required=True, key="lexical", bind="query-params")
     with st.spinner("Computing …", show_time=True):
         VIEWS[view](study, where)
-    with st.expander("How this is computed"):
-        st.markdown(HOW)
+    reading.show(study, filters.checkpoints(study, study.routed), where, HOW)

@@ -6,7 +6,7 @@ import streamlit as st
 from db import swaps
 from db.router import BINS, QUANTITIES
 from db.study import Study
-from pages.parts import choices, exhibit, filters, routing, shell, words
+from pages.parts import choices, exhibit, filters, reading, routing, shell, words
 from pages.parts.answers import ask
 
 TITLE = "Does it matter which tokens go deep?"
@@ -149,5 +149,4 @@ with shell.page(TITLE, QUESTION) as study:
         checkpoint = choices.checkpoint(study)
     with st.spinner("Computing …", show_time=True):
         VIEWS[view](study, checkpoint, where)
-    with st.expander("How this is computed"):
-        st.markdown(routing.HOW)
+    reading.show(study, [checkpoint], where, routing.HOW)

@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from db.study import Study
-from pages.parts import card, choices, exhibit, filters, shell, tokens, words
+from pages.parts import card, choices, exhibit, filters, reading, shell, tokens, words
 from pages.parts.answers import ask
 
 TITLE = "Which words go deep?"
@@ -12,6 +12,11 @@ QUESTION = (
     "Every token type that occurs often enough, with the mean **depth** its occurrences get. Choose one, in the chart or in the "
     "table, to read it in context: the same token at different depths."
 )
+HOW = """
+A token's *mean depth* is that of its scored occurrences, those with a next token, within the filter. Its *mean vanilla loss* is how
+badly the reference predicts what follows it. *Benefit* is the loss when every token stops after one recursion, minus the loss when every
+token runs all of them. Occurrences in context are drawn by a fixed rule, the same for every reader.
+"""
 COLUMNS = {
     "shown": "token",
     "n": "n",
@@ -78,3 +83,4 @@ with shell.page(TITLE, QUESTION) as study:
     with st.spinner("Computing …", show_time=True):
         ids = show_list(study, checkpoint, minimum, order, search, where)
         card.show(study, checkpoint, ids, where)
+    reading.show(study, [checkpoint], where, HOW)

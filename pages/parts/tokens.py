@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from pages.parts import words
-from pages.parts.charts import HEIGHT, theme
+from pages.parts.charts import HEIGHT, SCARCE, theme
 from pages.parts.colours import CATEGORICAL, ordinal
 
 MARKS = str.maketrans({"\r": "␍", "\n": "↵", "\t": "⇥"})
@@ -21,7 +21,7 @@ ORDERS = {
     "helped most": ("mean_benefit", False),
 }
 MEASURES = {"depth": "share", "loss": "vanilla_loss", "benefit": "benefit"}
-AXES = {"share": "share of its occurrences", "vanilla_loss": "mean vanilla loss, nats", "benefit": "mean benefit of depth, nats"}
+AXES = {"share": "share of occurrences", "vanilla_loss": "mean vanilla loss, nats", "benefit": "mean benefit of depth, nats"}
 
 
 def shown(token: str | None, token_id: int) -> str:
@@ -85,16 +85,17 @@ def scatter(frame: pd.DataFrame, recursions: int) -> alt.Chart:
 
 
 def by_depth(frame: pd.DataFrame, value: str) -> alt.LayerChart:
-    """One of AXES at each depth with its 95% interval. `frame`: Study.depths of one token."""
+    """One of AXES at each depth with its 95% interval; bars of few occurrences are paler. `frame`: Study.depths of one token."""
     paints = [getattr(paint, theme()) for paint in ordinal(len(frame))]
     base = alt.Chart(frame).encode(x=alt.X("depth:O", title="depth", axis=alt.Axis(labelAngle=0)))
     title = AXES[value]
     tooltip = [alt.Tooltip("depth:O"), alt.Tooltip("n:Q", format=","), *(alt.Tooltip(f"{value}{end}:Q", title=f"{title}{of}", format=".3f") for end, of in (("", ""), ("_low", ", low"), ("_high", ", high")))]
+    paler = alt.condition(f"datum.n < {SCARCE}", alt.value(0.35), alt.value(1.0))
     bar = base.mark_bar(width={"band": 0.6}, stroke="gray", strokeWidth=0.5).encode(
-        y=alt.Y(f"{value}:Q", title=title), color=alt.Color("depth:O", scale=alt.Scale(range=paints), legend=None), tooltip=tooltip
+        y=alt.Y(f"{value}:Q", title=title), color=alt.Color("depth:O", scale=alt.Scale(range=paints), legend=None), opacity=paler, tooltip=tooltip
     )
     interval = base.mark_rule(strokeWidth=2, color=CATEGORICAL[theme()][4]).encode(y=alt.Y(f"{value}_low:Q", title=title), y2=f"{value}_high:Q")
-    return alt.layer(bar, interval).properties(height=200)
+    return alt.layer(bar, interval).properties(height=220)
 
 
 def card(frame: pd.DataFrame, name: str) -> str:

@@ -118,6 +118,15 @@ def test_an_occurrence_opens_in_its_passage_and_the_link_shows_the_same_again(vi
     assert again.locator(".occurrences").inner_text() == text
 
 
+def test_a_point_of_the_scatter_opens_its_card(visit, serve, study_file):
+    points = "[data-testid=stVegaLiteChart] .mark-symbol.role-mark path"
+    page = settled(visit(f"{serve(study_file)}/tokens?checkpoint=expert-3&minimum=30&token_id=9", ready=points))
+    point = f"[...document.querySelectorAll('{points}')].find(point => point.__data__.datum.token_id !== 9)"
+    expected = page.evaluate(f"{point}.__data__.datum.token_id")
+    page.evaluate(f"{point}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+    page.wait_for_function(f"new URLSearchParams(location.search).get('token_id') === '{expected}'")
+
+
 def test_a_row_of_the_list_opens_its_card_and_its_data_can_be_taken_away(visit, serve, study_file):
     page = settled(visit(f"{serve(study_file)}/tokens?checkpoint=expert-3&minimum=12&order=most+common", ready=".occurrences a"))
     table = page.get_by_test_id("stDataFrame").first
