@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from db import difficulty, query, tokens
+from db import difficulty, lexical, query, tokens
 from db.filter import Filter
 
 
@@ -56,8 +56,10 @@ def _sequence_stats(con: duckdb.DuckDBPyConnection, checkpoint: str) -> pd.DataF
         stats[name.replace("sum_", "mean_")] = stats.pop(name) / stats["scored"]
     rows = query.run(con, "scored_positions", checkpoint=checkpoint, columns=difficulty.COLUMNS)
     longest = int(query.run(con, "counts")["longest"].iloc[0])
-    found = difficulty.by_sequence(rows, longest).merge(stats.drop(columns="scored"), on="sequence")
-    found = query.run(con, "sequences")[["sequence"]].merge(found, on="sequence", how="left")
+    parts = [difficulty.by_sequence(rows, longest), lexical.held_out(rows, lexical.is_even(rows)).drop(columns="scored"), stats.drop(columns="scored")]
+    found = query.run(con, "sequences")[["sequence"]]
+    for part in parts:
+        found = found.merge(part, on="sequence", how="left")
     counts = ["scored", "recurring", "unexplained"]  # a sequence of one token has nothing scored, and a row all the same
     found[counts] = found[counts].fillna(0).astype(int)
     return found

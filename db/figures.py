@@ -63,10 +63,11 @@ def figures(
     policies = study.policies_of(checkpoint)
     sums = study.groups(checkpoint, ["vanilla_loss", "benefit", "benefit_open", *(f"loss_{policy}" for policy in policies)], where=where)
     by_entropy = study.groups(checkpoint, ["benefit", "benefit_open"], "entropy", where)
-    rows = study.rows(checkpoint, difficulty.COLUMNS, where)
+    rows = study.rows(checkpoint, difficulty.COLUMNS, where) if in_full or where else None
     by_sequence = study.by_sequence(checkpoint) if where is None else difficulty.by_sequence(rows, study.counts["longest"])
     correlations = difficulty.estimates(by_sequence)
-    fit = lexical.fit(rows, rows["sequence"].to_numpy() % 2 == 0)
+    even = study.held_out(checkpoint, where, rows)
+    fit = lexical.fit(even)
     compared, gated = swaps.compared(policies), swaps.with_gate_effect(policies)
     added = swaps.added_loss(sums, compared)
     tested = swaps.random_policy(policies)
@@ -105,7 +106,7 @@ def figures(
         tokens=study.tokens(checkpoint, minimum, where),
         minimum=minimum,
         sensitivity=difficulty.sensitivity(rows, study.counts["longest"]) if in_full else None,
-        splits=lexical.table(rows) if in_full else None,
+        splits=lexical.table(even, rows) if in_full else None,
     )
 
 

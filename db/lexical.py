@@ -12,7 +12,6 @@ from db.intervals import RELIABLE, SEED, Estimate, divide, of_sums, ratio
 RANDOM_HALVES = 20
 EVEN = "even → odd"
 COLUMNS = ["token_id", "depth"]
-ACCURACIES = ("modal_accuracy", "commonest_accuracy", "largest_depth_share")
 
 
 @dataclass(frozen=True)
@@ -30,11 +29,16 @@ class Fit:
     largest_depth_share: Estimate
 
 
-def halves(rows: pd.DataFrame) -> dict[str, NDArray]:
-    """Two ways to split the positions: True for those that are fitted on. rows: columns sequence, token_id, depth."""
+def is_even(rows: pd.DataFrame) -> NDArray:
+    """True for the positions of even sequences, which the first split is fitted on. rows: column sequence."""
+    return rows["sequence"].to_numpy() % 2 == 0
+
+
+def is_first_half(rows: pd.DataFrame) -> NDArray:
+    """True for the positions of the first half of the sequences that the rows hold."""
     sequence = rows["sequence"].to_numpy()
     present = np.unique(sequence)
-    return {EVEN: sequence % 2 == 0, "first half → second half": np.isin(sequence, present[: len(present) // 2])}
+    return np.isin(sequence, present[: len(present) // 2])
 
 
 def random_halves(rows: pd.DataFrame) -> Iterator[NDArray]:
@@ -46,24 +50,56 @@ def random_halves(rows: pd.DataFrame) -> Iterator[NDArray]:
         yield np.isin(sequence, order[: len(present) // 2])
 
 
-def fit(rows: pd.DataFrame, is_fitted: NDArray) -> Fit:
-    """Fit on the positions where `is_fitted`, score on the others; the interval keeps the fit and resamples held-out sequences."""
-    sums = _sums(rows, is_fitted)
+def fit(sums: pd.DataFrame) -> Fit:
+    """The figures from rows of held_out; the interval keeps the fit and resamples held-out sequences."""
+    n = sums["scored"].to_numpy()
+    error, total, squares = (sums[name].to_numpy() for name in ("squared_error", "sum_depth", "sum_squared_depth"))
     return Fit(
-        r2=of_sums(_r2, sums["squared_error"], sums["depth"], sums["squared_depth"], sums["n"], n=sums["n"]),
-        **{figure: ratio(sums[figure], sums["n"]) for figure in ACCURACIES},
+        r2=of_sums(_r2, error, total, squares, n, n=n),
+        modal_accuracy=ratio(sums["modal_right"], n),
+        commonest_accuracy=ratio(sums["commonest_right"], n),
+        largest_depth_share=ratio(sums["in_largest"], n),
     )
 
 
-def table(rows: pd.DataFrame, others: bool = True) -> pd.DataFrame:
+def held_out(rows: pd.DataFrame, is_fitted: NDArray) -> pd.DataFrame:
+    """Fit on the positions where `is_fitted`, score on the others: one row is a held-out sequence.
+
+    rows: columns sequence, token_id, depth. Columns: sequence, scored (its positions), sum_depth and
+    sum_squared_depth, squared_error (sum over them of (depth - expected)²), and at how many of them the
+    token's modal depth is right, the commonest depth is right, and depth is the held-out half's largest group.
+    """
+    has_depth = rows["depth"].notna().to_numpy()
+    rows, is_fitted = rows[has_depth], is_fitted[has_depth]
+    token, depth = rows["token_id"].to_numpy(), rows["depth"].to_numpy(dtype=np.int64)
+    expected, modal, commonest = _predictions(_counts(token, depth, is_fitted))
+    held = ~is_fitted
+    sequence, token, depth = rows["sequence"].to_numpy()[held], token[held], depth[held]
+    columns = {
+        "scored": np.ones(len(depth)),
+        "sum_depth": depth,
+        "sum_squared_depth": depth**2,
+        "squared_error": (depth - expected[token]) ** 2,
+        "modal_right": depth == modal[token],
+        "commonest_right": depth == commonest,
+        "in_largest": depth == np.bincount(depth, minlength=1).argmax(),
+    }
+    present = np.flatnonzero(np.bincount(sequence, minlength=1))
+    return pd.DataFrame({"sequence": present, **{name: np.bincount(sequence, values, minlength=1)[present] for name, values in columns.items()}})
+
+
+def table(even: pd.DataFrame, rows: pd.DataFrame | None = None) -> pd.DataFrame:
     """One row is a split and a figure: split, figure, value, low, high, n, sequences, reliable.
 
-    The first split is `even → odd`; `others` adds the rest. The 20 random halves are one split, `random
-    halves`: value is their mean, low and high the smallest and largest of them (a spread, not an interval).
+    even: rows of held_out for the first split, `even → odd`. rows: scored positions, which add the other
+    splits. The 20 random halves are one split, `random halves`: value is their mean, low and high the
+    smallest and largest of them (a spread, not an interval).
     """
-    splits = halves(rows) if others else {EVEN: halves(rows)[EVEN]}
-    frames = [pd.DataFrame(_described(split, fit(rows, is_fitted))) for split, is_fitted in splits.items()]
-    return pd.concat([*frames, _spread(rows)] if others else frames, ignore_index=True)
+    frames = [pd.DataFrame(_described(EVEN, fit(even)))]
+    if rows is not None:
+        frames.append(pd.DataFrame(_described("first half → second half", fit(held_out(rows, is_first_half(rows))))))
+        frames.append(_spread(rows))
+    return pd.concat(frames, ignore_index=True)
 
 
 def _spread(rows: pd.DataFrame) -> pd.DataFrame:
@@ -94,28 +130,6 @@ def _values(fitted: NDArray, held: NDArray) -> dict[str, float]:
         "commonest_accuracy": float(divide(overall[commonest], n)),
         "largest_depth_share": float(divide(overall.max(), n)),
     }
-
-
-def _sums(rows: pd.DataFrame, is_fitted: NDArray) -> dict[str, NDArray]:
-    """Per held-out sequence: positions n, and sums of depth, its square, the squared error of the fit, and of what is right."""
-    has_depth = rows["depth"].notna().to_numpy()
-    rows, is_fitted = rows[has_depth], is_fitted[has_depth]
-    token, depth = rows["token_id"].to_numpy(), rows["depth"].to_numpy(dtype=np.int64)
-    counts = _counts(token, depth, is_fitted)  # [tokens, R + 1]
-    held = ~is_fitted
-    sequence, token, depth = rows["sequence"].to_numpy()[held], token[held], depth[held]
-    expected, modal, commonest = _predictions(counts)
-    columns = {
-        "n": np.ones(len(depth)),
-        "depth": depth,
-        "squared_depth": depth**2,
-        "squared_error": (depth - expected[token]) ** 2,
-        "modal_accuracy": depth == modal[token],
-        "commonest_accuracy": depth == commonest,
-        "largest_depth_share": depth == np.bincount(depth, minlength=1).argmax(),
-    }
-    present = np.bincount(sequence, minlength=1) > 0
-    return {name: np.bincount(sequence, values, minlength=1)[present] for name, values in columns.items()}
 
 
 def by_token(sums: pd.DataFrame, text: pd.DataFrame, minimum: int) -> pd.DataFrame:

@@ -112,7 +112,13 @@ create table sequence_stats (
     partial_spearman_loss double,
     partial_spearman_entropy double,
     recurring integer,
-    unexplained integer
+    unexplained integer,
+    sum_depth bigint,
+    sum_squared_depth bigint,
+    squared_error double,
+    modal_right integer,
+    commonest_right integer,
+    in_largest integer
 );
 comment on table sequence_stats is 'One row is a checkpoint and a sequence, over scored positions.';
 comment on column sequence_stats.checkpoint is 'Short id of the checkpoint.';
@@ -125,6 +131,12 @@ comment on column sequence_stats.partial_spearman_loss is 'Spearman correlation 
 comment on column sequence_stats.partial_spearman_entropy is 'Spearman correlation of depth with vanilla_entropy after token and position effects are removed from both; NULL as above.';
 comment on column sequence_stats.recurring is 'Scored positions whose token occurs at least twice in the file: those of the partial correlations.';
 comment on column sequence_stats.unexplained is 'Of these, positions whose depth is more than 0.05 from what token and position predict.';
+comment on column sequence_stats.sum_depth is 'Sum of the depths; NULL, as the columns below, but for odd sequences, whose depths are predicted from their tokens'' depths in even ones.';
+comment on column sequence_stats.sum_squared_depth is 'Sum of the squared depths.';
+comment on column sequence_stats.squared_error is 'Sum of (depth - predicted depth)²: the prediction is the token''s mean depth in even sequences, for unseen tokens the mean of all.';
+comment on column sequence_stats.modal_right is 'Positions at the depth that their token has most often in even sequences.';
+comment on column sequence_stats.commonest_right is 'Positions at the depth that is most common in even sequences.';
+comment on column sequence_stats.in_largest is 'Positions at the depth that is most common in odd sequences.';
 
 create table group_sums (
     checkpoint varchar not null,

@@ -57,7 +57,18 @@ class Study(File):
 
     def lexical(self, checkpoint: str, where: str | None = None, others: bool = True) -> pd.DataFrame:
         """One row is a split of the sequences, even → odd and the `others`, and a figure; see lexical.table."""
-        return lexical.table(self.rows(checkpoint, lexical.COLUMNS, where), others)
+        rows = self.rows(checkpoint, lexical.COLUMNS, where) if others or where else None
+        return lexical.table(self.held_out(checkpoint, where, rows), rows if others else None)
+
+    def held_out(self, checkpoint: str, where: str | None = None, rows: pd.DataFrame | None = None) -> pd.DataFrame:
+        """One row is an odd sequence: how well the token identities of even ones predict its depths; see lexical.held_out.
+
+        rows: scored positions with token_id and depth that pass the filter, where they are at hand.
+        """
+        if where is None:
+            return self.frame("stored_held_out", checkpoint=checkpoint)
+        rows = self.rows(checkpoint, lexical.COLUMNS, where) if rows is None else rows
+        return lexical.held_out(rows, lexical.is_even(rows))
 
     def lexical_tokens(self, checkpoint: str, minimum: int | None = None, where: str | None = None) -> pd.DataFrame:
         """One row is a token type, the one that identity explains worst first; see lexical.by_token."""
@@ -124,18 +135,24 @@ class Study(File):
 
     def checks(self, checkpoint: str, where: str | None = None) -> Checks:
         """The figures that the reading rules judge."""
-        rows = self.rows(checkpoint, ["position", "token_id", "depth", "vanilla_loss"], where)
-        stats = self.by_sequence(checkpoint) if where is None else difficulty.by_sequence(rows, self.counts["longest"], against=["loss"])
+        stats, even = self._judged(checkpoint, where)
         correlations = difficulty.estimates(stats)
         policy = swaps.random_policy(self.policies_of(checkpoint))
         losses = [f"loss_{name}" for name in (policy, "router") if policy]
         figures = {
             "spearman_loss": correlations["spearman_loss"],
             "partial_spearman_loss": correlations["partial_spearman_loss"],
-            "lexical_r2": lexical.fit(rows, rows["sequence"].to_numpy() % 2 == 0).r2,
+            "lexical_r2": lexical.fit(even).r2,
             "routing_added_loss": swaps.added_loss(self.groups(checkpoint, losses, where=where), [policy])[0] if policy else None,
         }
-        return Checks(checkpoint, self.checkpoint(checkpoint)["kind"], policy, where, len(rows), rows["sequence"].nunique(), figures)
+        return Checks(checkpoint, self.checkpoint(checkpoint)["kind"], policy, where, int(stats["scored"].sum()), len(stats), figures)
+
+    def _judged(self, checkpoint: str, where: str | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Correlations with loss by sequence, and the held-out sequences of the lexical fit: stored, or from one reading of the rows."""
+        if where is None:
+            return self.by_sequence(checkpoint), self.held_out(checkpoint)
+        rows = self.rows(checkpoint, ["position", "token_id", "depth", "vanilla_loss"], where)
+        return difficulty.by_sequence(rows, self.counts["longest"], against=["loss"]), self.held_out(checkpoint, where, rows)
 
     def rules(self, checkpoint: str, where: str | None = None, thresholds: Mapping[str, float] | None = None) -> list[rules.Rule]:
         """The reading rules with their verdicts; `thresholds` are those moved, see rules.THRESHOLDS."""

@@ -14,6 +14,13 @@ from sequence_stats
 where checkpoint = $checkpoint and scored > 0
 order by sequence;
 
+-- name: stored_held_out
+-- One row is an odd sequence: its depths against their prediction from token identity, fitted on even sequences.
+select sequence, scored, sum_depth, sum_squared_depth, squared_error, modal_right, commonest_right, in_largest
+from sequence_stats
+where checkpoint = $checkpoint and squared_error is not null
+order by sequence;
+
 -- name: reference_losses
 -- One row is a sequence: its positions with a loss of the reference, and their sum. Sums are exact as in group_sums.
 select sequence, count(*) as positions, sum((vanilla_loss * 67108864)::bigint) / 67108864 as sum_vanilla_loss
