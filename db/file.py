@@ -153,6 +153,14 @@ class File:
         frame.insert(frame.columns.get_loc("vanilla_loss") + 1, "loss_percentile", np.where(frame["vanilla_loss"].isna(), np.nan, percentile))
         return frame
 
+    def passing(self, checkpoint: str, sequence: int, where: str) -> list[int]:
+        """Positions of a sequence that pass the filter, in order."""
+        return self.frame("passing", where, checkpoint=checkpoint, sequence=int(sequence))["position"].tolist()
+
+    def passage_statement(self, checkpoint: str, sequence: int) -> str:
+        """The rows of `passage` as one statement for any client."""
+        return self.statement("passage", checkpoint=checkpoint, sequence=int(sequence), columns=self._passage_columns(checkpoint))
+
     def _passage_columns(self, checkpoint: str) -> list[str]:
         policies, recursions = self.policies_of(checkpoint), range(1, self.recursions(checkpoint) + 1)
         fixed = ["vanilla_loss", "vanilla_entropy", "loss_decile", "entropy_decile", "depth", "entropy", "benefit", "benefit_open"]

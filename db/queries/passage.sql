@@ -10,3 +10,10 @@ left join vocab as this on this.token_id = observations.token_id
 left join vocab as following on following.token_id = observations.next_token_id
 where observations.checkpoint = $checkpoint and observations.sequence = $sequence
 order by observations.position;
+
+-- name: passing
+-- One row is a position of a sequence that passes the filter under a checkpoint.
+select position
+from kept
+where checkpoint = $checkpoint and sequence = $sequence
+order by position;

@@ -219,3 +219,47 @@ CONTRASTS = """() => {
     return (high + 0.05) / (low + 0.05);
   });
 }"""
+
+
+def test_five_checkpoints_stand_in_rows_aligned_with_their_tokens(visit, serve, study_file):
+    others = ["expert-2", "expert-4", "token-3"]
+    page = visit(serve(study_file) + "/passage?" + "&".join(f"beside={other}" for other in others), ready=".rows")
+    study = db.open(study_file)
+    for row, other in enumerate(others):
+        marks = page.locator(f".token .rows i:nth-child({row + 1})")
+        shown = marks.evaluate_all("marks => marks.map((mark) => Number(mark.dataset.step))")
+        assert shown == study.passage(other, 0)["depth"].tolist()
+    mark, word = token(page, 12).locator("i").first.bounding_box(), token(page, 12).bounding_box()
+    assert word["x"] <= mark["x"] and mark["x"] + mark["width"] <= word["x"] + word["width"] and mark["y"] > word["y"]
+    assert "Rows: expert-3 (text), expert-2, expert-4, token-3" in page.locator(".legend").inner_text()
+    assert page.locator(".card tr", has_text="expert-4").first.inner_text().split("\t")[1].startswith(str(study.passage("expert-4", 0)["depth"][0]))
+
+
+def test_a_word_is_found_pointed_out_and_walked_through(visit, serve, study_file):
+    page = visit(serve(study_file) + "/passage?find=w1%20w", ready=".token.found")
+    words = db.open(study_file).passage("expert-3", 0)["token"].tolist()
+    firsts = [at for at in range(len(words) - 1) if words[at].endswith("w1") and words[at + 1].startswith(" w")]
+    found = page.locator(".token.found").evaluate_all("tokens => tokens.map((token) => Number(token.dataset.index))")
+    assert found == sorted({at for first in firsts for at in (first, first + 1)})
+    assert f"{len(firsts)} place" in page.locator(".finds").inner_text()
+    assert current(page) == firsts[0]
+    page.get_by_role("button", name="previous").click()
+    assert current(page) == firsts[-1]
+
+
+def test_what_is_not_there_is_said(app, study_file):
+    page = app("pages/passage.py", study_file, find="no such word")
+    assert "Not in this sequence." in [caption.value for caption in page.caption]
+
+
+def test_tokens_outside_the_filter_are_faded(visit, serve, study_file):
+    page = visit(serve(study_file) + "/passage?depths=2", ready=".token.faded")
+    faded = page.locator(".text .token").evaluate_all("tokens => tokens.map((token) => token.classList.contains('faded'))")
+    assert faded == [depth != 2 for depth in db.open(study_file).passage("expert-3", 0)["depth"]]
+
+
+def test_the_legend_is_the_distribution(visit, serve, study_file):
+    page = visit(serve(study_file) + "/passage", ready=".token")
+    depths = db.open(study_file).passage("expert-3", 0)["depth"]
+    widths = page.locator(".legend .meter i").evaluate_all("bars => bars.map((bar) => parseFloat(bar.style.width))")
+    assert widths == pytest.approx([100 * (depths == depth).mean() for depth in (1, 2, 3)])

@@ -1,8 +1,10 @@
 """What the component is given: plain lists and texts, made from the frame of one passage."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pages.parts.passage.scales import Scale
@@ -11,11 +13,25 @@ DIGITS = 4
 POLICY_WORDS = {"router": "router, as trained", "router_depths": "router's depths again"}
 
 
-def content(frame: pd.DataFrame, scale: Scale | None, *, build: str, sequence: int, recursions: int, policies: Sequence[str]) -> dict[str, Any]:
+def content(
+    frame: pd.DataFrame,
+    scale: Scale | None,
+    *,
+    build: str,
+    checkpoint: str,
+    sequence: int,
+    recursions: int,
+    policies: Sequence[str],
+    beside: Mapping[str, Scale | None] | None = None,
+    found: Sequence[int] = (),
+    passing: Sequence[int] | None = None,
+) -> dict[str, Any]:
     """The component's data. Where `build` changes the text is laid out anew, else only recoloured.
 
     `frame` has a row a position, in order: the columns of `observations`, `token`, `is_special` and
-    `loss_percentile` (of the vanilla loss in the file).
+    `loss_percentile` (of the vanilla loss in the file). `beside`: the scale of the same quantity under
+    other checkpoints, a row of marks each. `found`: positions to point out. `passing`: positions that
+    are not faded, None for all.
     """
     return {
         "build": build,
@@ -23,8 +39,25 @@ def content(frame: pd.DataFrame, scale: Scale | None, *, build: str, sequence: i
         "tokens": _tokens(frame),
         "levels": scale.levels.tolist() if scale else [],
         "scale": _steps(scale) if scale else [],
-        "card": _card(frame, sequence, recursions, policies),
+        "beside": [
+            {"checkpoint": checkpoint, "levels": other.levels.tolist(), "scale": _steps(other)} for checkpoint, other in (beside or {}).items() if other
+        ],
+        "found": list(found),
+        "passing": None if passing is None else list(passing),
+        "card": _card(frame, sequence, recursions, policies) | {"checkpoint": checkpoint},
     }
+
+
+def places(frame: pd.DataFrame, text: str) -> list[int]:
+    """Positions whose tokens take part in an occurrence of `text` in the running text, capitals aside."""
+    tokens = _tokens(frame)["text"]
+    starts = np.cumsum([0, *map(len, tokens)])
+    running, sought = "".join(tokens).lower(), text.lower()
+    if not sought or len(running) != starts[-1]:  # a capital whose small letter is longer would shift all that follows
+        return []
+    at = [match.start() for match in re.finditer(re.escape(sought), running)]
+    spans = ((np.searchsorted(starts, start, "right") - 1, np.searchsorted(starts, start + len(sought), "left")) for start in at)
+    return sorted({int(position) for first, end in spans for position in range(first, end)})
 
 
 def policy_words(policy: str) -> str:
@@ -43,9 +76,13 @@ def _tokens(frame: pd.DataFrame) -> dict[str, list]:
 
 
 def _steps(scale: Scale) -> list[dict[str, Any]]:
+    counts = scale.counts()
+    total = sum(counts)
     return [
         {
             "label": step.label,
+            "short": str(level),
+            "share": count / max(1, total),
             "count": f"{count:,}",
             "lines": step.lines,
             "dotted": step.dotted,
@@ -54,7 +91,7 @@ def _steps(scale: Scale) -> list[dict[str, Any]]:
             "ink_light": step.paint.ink_light,
             "ink_dark": step.paint.ink_dark,
         }
-        for step, count in zip(scale.steps, scale.counts())
+        for level, (step, count) in enumerate(zip(scale.steps, counts), 1)
     ]
 
 

@@ -12,11 +12,12 @@ export default function ({ data, parentElement }) {
   paint(room, data);
   select(room, another ? 0 : room.current ?? fromUrl(data));
   if (another) toUrl(0);
+  seek(room, data);
 }
 
 function enter(element) {
   const find = (name) => element.querySelector(name);
-  const room = { text: find(".text"), card: find(".card"), legend: find(".legend"), data: null, current: null, tokens: [] };
+  const room = { text: find(".text"), card: find(".card"), legend: find(".legend"), finds: find(".finds"), data: null, current: null, tokens: [] };
   room.style = find(".passage").appendChild(document.createElement("style"));
   const at = (event) => event.target.closest?.(".token");
   room.text.addEventListener("mouseover", (event) => at(event) && describe(room, indexOf(at(event))));
@@ -58,16 +59,44 @@ const shown = (word) => word.replaceAll("\r", "␍").replaceAll("\n", "↵").rep
 
 function paint(room, data) {
   const most = Math.max(0, ...data.scale.map((step) => step.lines));
-  room.style.textContent = [`.passage { --rise: ${3 * most + 1}px; }`, ...data.scale.map(rule)].join("\n");
+  const rows = data.beside.flatMap((row, at) => row.scale.map((step, level) => fill(step, level, at)));
+  const passing = data.passing && new Set(data.passing);
+  const found = new Set(data.found);
+  room.style.textContent = [`.passage { --rise: ${3 * most + 1}px; --rows: ${data.beside.length}; }`, ...data.scale.map(rule), ...rows].join("\n");
   room.tokens.forEach((token, index) => {
     const level = data.levels[index];
     const step = data.scale[level];
     token.className = `token ${data.tokens.mark[index]} ${look(step, level)}`;
+    token.classList.toggle("found", found.has(index));
+    token.classList.toggle("faded", Boolean(passing) && !passing.has(index));
+    token.querySelector(".rows")?.remove();
+    if (data.beside.length) token.append(marks(data.beside, index));
     token.setAttribute("aria-label", `${spoken(data.tokens.text[index])}, ${step ? step.label : "no value"}`);
   });
   const without = data.levels.filter((level) => level < 0).length;
   const nothing = without ? [entry({ label: "no value", count: without.toLocaleString("en") })] : [];
-  room.legend.replaceChildren(...data.scale.map(entry), ...nothing);
+  room.legend.replaceChildren(...data.scale.map((step, level) => entry(step, level, data.beside.length > 0)), ...nothing, ...names(data));
+}
+
+// Below a token, a mark for each checkpoint beside the first: all rows of a line of text are aligned by their tokens.
+function marks(rows, index) {
+  const stack = make("span", "rows");
+  stack.setAttribute("aria-hidden", "true");
+  rows.forEach(({ levels, scale }, at) => {
+    const step = scale[levels[index]];
+    const mark = make("i", step ? `row-${at} step-${levels[index]}` : "none");
+    mark.dataset.step = step ? step.short : "–";
+    stack.append(mark);
+  });
+  return stack;
+}
+
+const fill = (step, level, at) =>
+  `.row-${at}.step-${level} { background: light-dark(${step.light}, ${step.dark}); color: light-dark(${step.ink_light}, ${step.ink_dark}); }`;
+
+function names({ card, beside }) {
+  if (!beside.length) return [];
+  return [make("span", "", `Rows: ${[`${card.checkpoint} (text)`, ...beside.map((row) => row.checkpoint)].join(", ")}`)];
 }
 
 const rule = (step, level) =>
@@ -78,11 +107,40 @@ const spoken = (word) => word.trim() || (word.includes("\n") ? "new line" : "spa
 
 const look = (step, level) => (step?.light ? `level-${level}${step.dotted ? " dotted" : ""}` : "plain");
 
-function entry(step, level) {
+function entry(step, level, numbered) {
   const item = document.createElement("span");
   const swatch = make("span", `token ${look(step, level)}`, " Aa ");
-  item.append(swatch, step.label, make("span", "count", step.count));
+  item.append(swatch, numbered ? `${step.short}: ${step.label}` : step.label);
+  if (step.share !== undefined) item.append(bar(step.share));
+  item.append(make("span", "count", step.count));
   return item;
+}
+
+// ---- finding
+
+// A new search goes to its first place; the buttons go on from the current token.
+function seek(room, data) {
+  const sought = data.found.join();
+  const isNew = sought !== room.sought;
+  room.sought = sought;
+  room.firsts = data.found.filter((index, at) => data.found[at - 1] !== index - 1);
+  if (isNew && room.firsts.length) go(room, room.firsts[0]);
+  const step = (label, forward) => {
+    const button = make("button", "", label);
+    button.onclick = () => go(room, another(room, forward));
+    return button;
+  };
+  const count = `${room.firsts.length} ${room.firsts.length === 1 ? "place" : "places"}`;
+  room.finds.replaceChildren(...(room.firsts.length ? [count, step("previous", false), step("next", true)] : []));
+}
+
+function another({ firsts, current }, forward) {
+  return forward ? firsts.find((index) => index > current) ?? firsts[0] : firsts.findLast((index) => index < current) ?? firsts.at(-1);
+}
+
+function go(room, index) {
+  move(room, index);
+  room.tokens[index].scrollIntoView({ block: "center" });
 }
 
 // ---- moving
@@ -168,7 +226,7 @@ function describe(room, index) {
   const title = make("h3", "");
   title.append(quoted(tokens.text[index]), " → ", next);
   const place = make("p", "faint", `position ${index} of sequence ${card.sequence}, token id ${at(card.token_id)}`);
-  room.card.replaceChildren(title, place, facts(card, at), ...losses(card, at), ...probabilities(card, at),
+  room.card.replaceChildren(title, place, facts(card, at), ...others(room.data, index), ...losses(card, at), ...probabilities(card, at),
     make("p", "faint keys", "← → ↑ ↓ move, Home and End jump, Tab leaves the text"));
 }
 
@@ -188,6 +246,11 @@ function facts(card, at) {
   return list;
 }
 
+function others({ beside }, index) {
+  if (!beside.length) return [];
+  return [table(["Under", "the same quantity"], beside.map(({ checkpoint, levels, scale }) => [checkpoint, scale[levels[index]]?.label ?? "no value"]))];
+}
+
 function losses(card, at) {
   if (!card.policies.length) return [];
   const rows = card.policies.map(({ label, loss, open }) => [label, number(at(loss)), number(at(open))]);
@@ -203,11 +266,15 @@ function probabilities(card, at) {
 function meter(value) {
   if (value === null) return "not a candidate";
   const cell = document.createElement("span");
-  const bar = make("span", "meter");
-  bar.append(document.createElement("i"));
-  bar.firstChild.style.width = `${100 * Math.min(1, Math.max(0, value))}%`;
-  cell.append(bar, number(value));
+  cell.append(bar(value), number(value));
   return cell;
+}
+
+function bar(share) {
+  const element = make("span", "meter");
+  element.append(document.createElement("i"));
+  element.firstChild.style.width = `${100 * Math.min(1, Math.max(0, share))}%`;
+  return element;
 }
 
 function table(head, rows) {
