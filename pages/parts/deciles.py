@@ -94,8 +94,9 @@ def benefit_by_depth(asked: Asked) -> None:
     """Benefit at each depth in each decile as a heat map."""
     st.markdown(BENEFIT)
     for value in _choose_gate():
-        frame = asked.frame("depths_by_decile").dropna(subset=[value])
-        if frame.empty:
+        counted = asked.frame("depths_by_decile")
+        frame = counted.dropna(subset=[value])
+        if frame.empty and len(counted):
             st.info(NOT_RUN.format(GATE_WORDS[value]), icon=":material/info:")
             continue
         st.markdown(f"{GATE_WORDS[value].capitalize()}, in nats; blue where depth helps, orange where it costs.")

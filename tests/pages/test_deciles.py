@@ -6,7 +6,7 @@ import duckdb
 import pandas as pd
 import pytest
 
-from pages.parts import charts, words
+from pages.parts import charts, exhibit, words
 
 CHART = "[data-testid=stVegaLiteChart]"
 COLUMNS = ["checkpoint", "decile", "n", "sequences", "mean_depth", "mean_depth_low", "mean_depth_high", "benefit", "benefit_low", "benefit_high"]
@@ -104,3 +104,46 @@ def test_charts_are_drawn_and_described(visit, serve, study_file, view, charts_s
     page.wait_for_function(f"document.querySelectorAll('{CHART} svg.marks').length === {charts_shown}")
     for chart in page.locator(CHART).all():
         assert "expert-3 (mean depth " in chart.get_attribute("aria-label") or "expert-3 +" in chart.get_attribute("aria-label")
+
+
+def test_shares_of_depths_are_those_of_plain_sql(app, study_file, tmp_path):
+    table = app("pages/deciles.py", study_file, checkpoint="expert-3", view="share of each depth").dataframe[0].value
+    with duckdb.connect(shutil.copy(study_file, tmp_path / "copy.duckdb"), read_only=True) as con:
+        rows = con.execute(
+            "select loss_decile, depth, count(*) from observations where checkpoint = 'expert-3' and next_token_id is not null group by all order by all"
+        ).fetchall()
+    assert list(table[["decile", "depth", "n"]].itertuples(index=False, name=None)) == rows
+    totals = table.groupby("decile")["n"].transform("sum")
+    assert values(table, "expert-3") == pytest.approx((table["n"] / totals).tolist(), abs=0.0005)
+
+
+def test_loss_by_depth_is_that_of_plain_sql(app, study_file, tmp_path):
+    table = app("pages/deciles.py", study_file, checkpoint="expert-3", view="loss by depth").dataframe[0].value
+    with duckdb.connect(shutil.copy(study_file, tmp_path / "copy.duckdb"), read_only=True) as con:
+        rows = con.execute("select avg(vanilla_loss::double) from observations where checkpoint = 'expert-3' and next_token_id is not null group by depth order by depth")
+        assert values(table, "expert-3") == pytest.approx([value for (value,) in rows.fetchall()], abs=0.0005)
+
+
+@pytest.mark.parametrize("gate", ["as trained", "both"])
+def test_benefit_by_depth_shows_each_gate_asked_for(app, study_file, gate):
+    page = app("pages/deciles.py", study_file, view="benefit by depth", gate=gate)
+    assert not page.exception
+    assert len(page.dataframe) == (2 if gate == "both" else 1)
+    assert set(page.dataframe[0].value["depth"]) == {1, 2, 3, 4}
+
+
+def test_deciles_within_the_filter_are_tenths_of_what_it_keeps(app, study_file):
+    table = app("pages/deciles.py", study_file, checkpoint="expert-3", depths="3", of="the filter").dataframe[0].value
+    assert table["n"].max() - table["n"].min() <= 1 and len(table) == 10
+
+
+@pytest.mark.parametrize("view", ["depth", "share of each depth", "loss by depth", "benefit", "benefit by depth"])
+def test_a_filter_that_keeps_nothing_says_what_to_do(app, study_file, view):
+    page = app("pages/deciles.py", study_file, view=view, token="no such token")
+    assert not page.exception
+    assert {info.value for info in page.info} == {exhibit.FILTERED}
+
+
+def test_apart_each_checkpoint_has_a_figure_of_its_own():
+    rows = frame(("a", 1, (1.2, 1.1, 1.3)), ("b", 1, (1.2, 1.1, 1.3)))
+    assert [figure.to_dict()["title"] for figure in charts.depth_by_decile(rows, ["a", "b"], 3, apart=True)] == ["a", "b"]
