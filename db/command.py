@@ -1,4 +1,4 @@
-"""The command line of db: report, sql.
+"""The command line of db: report, sql, bench.
 
 An error of the user's is one sentence on stderr and exit code 2.
 """
@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 import db
-from db import connection, limits, sql, terminal
+from db import bench, connection, limits, sql, terminal
 from db.errors import UserError
 from db.report import report
 
@@ -55,6 +55,10 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--rows", metavar="N", type=int, default=sql.ROWS, help="most rows to give, default %(default)s")
     one.add_argument("--seconds", metavar="S", type=float, default=limits.SECONDS, help="time limit, default %(default)s")
     one.set_defaults(command=_sql)
+    one = commands.add_parser("bench", help="time every named question beside pandas")
+    one.add_argument("file", metavar="FILE")
+    one.add_argument("--threads", metavar="N", type=int, default=2, help="threads of DuckDB, default %(default)s")
+    one.set_defaults(command=_bench)
     return parser
 
 
@@ -118,3 +122,8 @@ def _write_parquet(table: pa.Table, path: Path) -> None:
 def _shown(found: pa.Table) -> str:
     rows = [["NULL" if value is None else str(value) for value in row.values()] for row in found.to_pylist()]
     return terminal.table(found.column_names, rows) + f"\n({len(rows):,} rows)"
+
+
+def _bench(args: argparse.Namespace, given: list[str]) -> int:
+    print(bench.text(bench.bench(args.file, args.threads)))
+    return 0

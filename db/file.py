@@ -185,9 +185,13 @@ class File:
     # --- queries -----------------------------------------------------------------------------
 
     def frame(self, name: str, where: str | None = None, within: bool = False, **parameters) -> pd.DataFrame:
-        """Rows of a named query, over the observations that pass the filter."""
+        """Rows of a named query, over the observations that pass the filter. Raises ValueError for a filter on one that reads stored sums."""
+        is_filtered = query.named()[name].is_filtered
+        if (where or within) and not is_filtered:
+            raise ValueError(f"The query {name} cannot be filtered.")
         with self._cursor(where) as cursor:
-            Filter(where, within).create_views(cursor)
+            if is_filtered:
+                Filter(where, within).create_views(cursor)
             return query.run(cursor, name, **parameters)
 
     def statement(self, name: str, where: str | None = None, within: bool = False, **parameters: str | int | list[str]) -> str:

@@ -25,6 +25,11 @@ class Query:
     row: str
     sql: str
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether it reads the views that a filter makes."""
+        return re.search(r"\b(?:from|join)\s+(?:kept|scored)\b", self.sql) is not None
+
 
 @cache
 def named() -> dict[str, Query]:

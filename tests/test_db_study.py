@@ -90,6 +90,11 @@ def test_stored_sums_answer_as_the_query_does(study):
         pd.testing.assert_frame_equal(study.deciles(checkpoint), study.deciles(checkpoint, where="true"), check_exact=True)
 
 
+def test_a_filter_on_stored_sums_is_refused(study):
+    with pytest.raises(ValueError, match="The query stored_group_sums cannot be filtered."):
+        study.frame("stored_group_sums", "depth > 1", checkpoint="expert-3", scale="loss", columns=["benefit"])
+
+
 def test_a_filter_keeps_the_files_deciles_unless_deciles_within_it_are_asked_for(study):
     easy = study.deciles("expert-3", where="loss_decile <= 5")
     assert easy["n"].tolist() == [128] * 5 + [0] * 5
