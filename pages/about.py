@@ -27,10 +27,11 @@ HEIGHT = 640
 def show_check(study: Study) -> None:
     st.markdown(CHECKS)
     begun = about.check(study)
-    if begun is None or not begun.running:
-        st.button("Check the file" if begun is None else "Check it again", on_click=about.begin, args=[study], icon=":material/fact_check:")
-    if begun and work.finished(begun, about.CHECK_SECONDS):
+    if begun and not work.finished(begun, about.CHECK_SECONDS):
+        return
+    if begun:
         show_findings(begun)
+    st.button("Check it again" if begun else "Check the file", on_click=about.begin, args=[study], icon=":material/fact_check:")
 
 
 def show_findings(done: work.Work) -> None:
