@@ -151,11 +151,11 @@ def test_a_link_restores_the_view_in_a_fresh_browser(visit, serve, study_file):
     page.get_by_test_id("stNumberInputStepUp").click()
     page.wait_for_function(f"document.querySelector('{INSIDE}').shadowRoot.querySelector('.card').textContent.includes('sequence 1')")
     page.get_by_role("radio", name="entropy").click()
-    page.get_by_text("most certain fifth of the file").wait_for()
+    page.locator(".legend").get_by_text("most certain fifth of the file").wait_for()
     token(page, 29).click()
     assert page.url.endswith("/passage?quantity=entropy&sequence=1&position=29")
     again = visit(page.url, ready=".token")
-    again.get_by_text("most certain fifth of the file").wait_for()
+    again.locator(".legend").get_by_text("most certain fifth of the file").wait_for()
     assert current(again) == 29
     assert card(again) == card(page)
     assert again.locator(".text").inner_text() == page.locator(".text").inner_text()
