@@ -48,8 +48,9 @@ def show_findings(done: work.Work) -> None:
 
 def show_making(study: Study) -> None:
     st.dataframe(tables.facts(study.meta), hide_index=True, height="content")
-    with st.expander("The whole configuration of the run"):
-        st.json(json.loads(study.meta["configuration"]), expanded=2)
+    if configuration := study.meta.get("configuration"):
+        with st.expander("The whole configuration of the run"):
+            st.json(json.loads(configuration), expanded=2)
 
 
 with shell.page(TITLE, QUESTION) as study:

@@ -41,14 +41,18 @@ def begin(study: Study) -> None:
 
 def citation(study: Study) -> str:
     """What tells the file, its text and its checkpoints from any other, in plain lines."""
-    meta, counts = study.meta, study.counts
-    revision = f", revision {meta['dataset_revision']}" if pd.notna(meta.get("dataset_revision")) else ""
+    meta, counts = {key: value for key, value in study.meta.items() if pd.notna(value)}, study.counts
+    revision = f", revision {meta['dataset_revision']}" if "dataset_revision" in meta else ""
     return "\n".join(
         [
-            f"Depthscope {meta['tool_version']}, {study.name}, computed {str(meta['created_at'])[:10]}",
+            f"Depthscope {meta.get('tool_version', '')}, {study.name}, computed {meta.get('created_at', 'once')[:10]}".replace(" ,", ","),
             f"file: SHA-256 {study.sha256}",
-            f"text: {meta['dataset']}{revision}, {counts['sequences']:,} sequences, {counts['scored']:,} scored positions",
-            f"token stream: SHA-256 {meta['tokens_sha256']}",
-            *(f"{row.checkpoint}: {row.name}, weights SHA-256 {row.weights_sha256}" for row in study.checkpoints.itertuples()),
+            f"text: {meta.get('dataset', 'unknown')}{revision}, {counts['sequences']:,} sequences, {counts['scored']:,} scored positions",
+            f"token stream: SHA-256 {meta.get('tokens_sha256', 'unknown')}",
+            *(f"{row.checkpoint}: {row.name}, weights SHA-256 {_known(row.weights_sha256)}" for row in study.checkpoints.itertuples()),
         ]
     )
+
+
+def _known(value: str | None) -> str:
+    return "unknown" if pd.isna(value) else value

@@ -11,6 +11,7 @@ import pytest
 import db
 from pages.parts import about, dictionary
 from pages.parts.words import literal
+from precompute.command import main
 
 WHOLE = "The file keeps its contract, and nothing in it was altered after it was written."
 
@@ -98,6 +99,15 @@ def test_the_configuration_of_the_run_is_shown_whole(app, study_file):
 def test_a_file_without_reference_router_or_text_has_its_page_too(app, request, name):
     page = app("pages/about.py", request.getfixturevalue(f"{name}_file"))
     assert not page.exception and len(page.code) == 2
+
+
+def test_a_file_that_says_little_of_its_making_has_its_page_too(app, tmp_path):
+    path = tmp_path / "planted.duckdb"
+    arguments = "--sequences 10 --length 32 --checkpoints 1 --truth noise --output".split()
+    assert main(["plant", *arguments, str(path)]) == 0
+    page = app("pages/about.py", path)
+    assert not page.exception and not page.json
+    assert "weights SHA-256 unknown" in page.code[0].value
 
 
 def test_a_check_runs_in_the_browser_and_a_link_keeps_the_search(visit, serve, study_file):
