@@ -102,7 +102,8 @@ def memory(path: str, scene: Scene) -> Memory:
     """The frames that pandas asks."""
     file = connection.database(path)
     with file.cursor(file.signature()) as cursor:
-        every = cursor.execute("from observations where checkpoint = $1 order by sequence, position", [scene.checkpoint]).df()
+        rows = cursor.sql("from observations where checkpoint = $checkpoint", params={"checkpoint": scene.checkpoint})
+        every = rows.to_arrow_reader().read_pandas()  # streamed, in the order of the file: a whole result would not fit DuckDB's memory
     scored = every[every["next_token_id"].notna()]
     kept = scored[(scored["token_id"] != 0) & (scored["position"] >= 16)]
     return Memory(every, scored, kept)
