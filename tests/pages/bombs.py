@@ -66,22 +66,24 @@ def walk(page: Page, bomb: Bomb | None) -> dict[str, float]:
     return {name: median(found) for name, found in times.items()}
 
 
+def show(name: str, times: dict[str, float]) -> None:
+    print(f"{name:14}" + "".join(f"{seconds:>10.2f}" for seconds in times.values()), flush=True)
+
+
 def main(path: Path) -> None:
-    columns: dict[str, dict[str, float]] = {}
+    print(f"{path.name}, {os.cpu_count()} cores, seconds, median of {VISITS}")
+    print(" " * 14 + "".join(f"{name:>10}" for name in NAMES), flush=True)
     with server("--db", str(path)) as address, chromium() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         page.goto(f"{address}/{NAMES[-1]}")
         page.wait_for_function(STANDS, arg="")
-        walk(page, None)  # every answer is now remembered, as it is for all readers but the first
-        columns["quiet"] = walk(page, None)
+        for name in NAMES:  # every answer is then remembered, as it is for all readers but the first
+            visit(page, name)
+        show("quiet", walk(page, None))
         for name, query in BOMBS.items():
             bomb = Bomb(browser, address, query)
-            columns[name] = walk(page, bomb)
+            show(name, walk(page, bomb))
             bomb.end()
-    print(f"{path.name}, {os.cpu_count()} cores, seconds, median of {VISITS}")
-    print("page      " + "".join(f"{name:>14}" for name in columns))
-    for name in NAMES:
-        print(f"{name:10}" + "".join(f"{times[name]:>14.2f}" for times in columns.values()))
 
 
 if __name__ == "__main__":
