@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import IO
 
+from db.errors import UserError
+
 
 class Lock:
     """A lock file: exclusive, or shared between many holders."""
@@ -14,7 +16,7 @@ class Lock:
         self._file: IO[str] | None = None
 
     def take(self, wait: bool, shared: bool = False) -> bool:
-        """Whether it is held now; with `wait`, once nobody stands against it."""
+        """Whether it is held now; with `wait`, once nobody stands against it. Raises UserError where files cannot be locked."""
         kind = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
         while True:
             file = open(self.path, "a")
@@ -23,6 +25,9 @@ class Lock:
             except BlockingIOError:
                 file.close()
                 return False
+            except OSError as error:
+                file.close()
+                raise UserError(f"{self.path} cannot be locked ({error.strerror}); put the --output on a file system that has locks.") from error
             if _is_at(file, self.path):
                 self._file = file
                 return True
