@@ -36,18 +36,6 @@ def usual(files):
     return report(db.open(files["usual"])).as_json()
 
 
-def _same(found, expected):
-    """A leaf against a value; undefined is null, never a number."""
-    if expected is None or np.isnan(expected):
-        assert found["value"] is None
-    else:
-        assert found["value"] == pytest.approx(expected, abs=2e-7)
-
-
-def _mean(values):
-    return values.mean() if values.notna().any() else np.nan
-
-
 CASES = [(name, "true") for name in CONTENTS] + [
     ("usual", "position > 4 and token_id <> 0"),
     ("usual", "sequence % 3 = 0"),
@@ -62,73 +50,14 @@ def test_every_figure_is_the_recomputed_one(files, name, where):
     study = db.open(path)
     found = report(study, where=None if where == "true" else where, in_full=False).as_json()
     for checkpoint in study.routed:
-        _compare(found["checkpoints"][checkpoint], path, checkpoint, study, where)
+        recomputed.compare(found["checkpoints"][checkpoint], path, checkpoint, study, where)
 
 
-def _compare(found, path, checkpoint, study, where):
-    rows, every = recomputed.scored(path, checkpoint, where), recomputed.positions(path, checkpoint, where)
-    depths = range(1, study.recursions(checkpoint) + 1)
-    policies = study.policies_of(checkpoint)
-    assert (found["scored"], found["sequences"]) == (len(rows), rows["sequence"].nunique())
-    for policy in policies:
-        _same(found["mean_loss"][policy], _mean(rows[f"loss_{policy}"]))
-        own = every["depth" if policy == "router" else f"depth_{policy}"]
-        _same(found["block_share"][policy], own.sum() / (len(depths) * len(every)))
-    for place, depth in enumerate(depths):
-        at = rows[rows["depth"] == depth]
-        _same(found["depth_share"][place], len(at) / len(rows))
-        _same(found["loss_by_depth"][place], _mean(at["vanilla_loss"]))
-        _same(found["benefit_by_depth"][place], _mean(at["benefit"]))
-        assert found["loss_by_depth"][place]["n"] == len(at)
-    for place in range(10):
-        at, by_entropy = rows[rows["loss_decile"] == place + 1], rows[rows["entropy_decile"] == place + 1]
-        _same(found["mean_depth_by_decile"][place], _mean(at["depth"]))
-        for depth in depths:
-            _same(found["depth_share_by_decile"][place][depth - 1], _mean((at["depth"] == depth).astype(float)))
-        _same(found["benefit_by_decile"][place], _mean(at["benefit"]))
-        _same(found["benefit_by_entropy_decile"][place], _mean(by_entropy["benefit"]))
-    _compare_correlations(found, rows, study.counts["longest"])
-    _compare_lexical(found, rows)
-    _compare_swaps(found, rows, policies, depths)
-
-
-def _compare_correlations(found, rows, longest):
-    for short, name in (("loss", "vanilla_loss"), ("entropy", "vanilla_entropy"), ("benefit", "benefit")):
-        rho = recomputed.spearman(rows, name)
-        _same(found[f"spearman_{short}"], rho.mean())
-        assert found[f"spearman_{short}"]["sequences"] == rho.notna().sum()
-    for short, name in (("loss", "vanilla_loss"), ("entropy", "vanilla_entropy")):
-        rho = recomputed.partial(rows, name, longest)
-        _same(found[f"partial_spearman_{short}"], rho.mean())
-        assert found[f"partial_spearman_{short}"]["sequences"] == rho.notna().sum()
-
-
-def _compare_lexical(found, rows):
-    is_even = rows["sequence"] % 2 == 0
-    if is_even.all():
-        return _same(found["lexical_r2"], None)
-    expected = recomputed.lexical(rows, is_even)
-    _same(found["lexical_r2"], expected["r2"])
-    _same(found["modal_accuracy"], expected["modal_accuracy"])
-    _same(found["largest_depth_share"], expected["largest_depth_share"])
-    assert found["lexical_r2"]["n"] == (~is_even).sum()
-
-
-def _compare_swaps(found, rows, policies, depths):
-    expected = {policy for policy in policies if policy not in ("router", "router_open")}
-    assert set(found["added_loss"]) == expected
-    for policy in expected:
-        baseline = "router_open" if policy.endswith("_open") and policy != "router_depths_open" else "router"
-        added = rows[f"loss_{policy}"] - rows[f"loss_{baseline}"]
-        _same(found["added_loss"][policy], _mean(added))
-        for depth in depths:
-            _same(found["added_loss_by_depth"][policy][depth - 1], _mean(added[rows["depth"] == depth]))
-        for decile in range(1, 11):
-            _same(found["added_loss_by_decile"][policy][decile - 1], _mean(added[rows["loss_decile"] == decile]))
-        if not policy.endswith("_open"):
-            opened = rows[f"loss_{policy}_open"] - rows["loss_router_open"]
-            _same(found["gate_effect"][policy], _mean(opened - added))
-    _same(found["gate_effect"]["router_depths_open"], _mean(rows["loss_router_depths_open"] - rows["loss_router"]))
+def test_every_figure_of_a_file_by_the_real_writer_is_the_recomputed_one(written_file):
+    study = db.open(written_file)
+    found = report(study, in_full=False).as_json()
+    for checkpoint in study.routed:
+        recomputed.compare(found["checkpoints"][checkpoint], written_file, checkpoint, study)
 
 
 def test_intervals_resample_sequences_and_then_divide(files, usual):
@@ -186,9 +115,9 @@ def test_a_vanilla_checkpoint_has_a_loss_and_no_depth(usual):
 def test_the_reference_is_the_mean_over_positions_that_pass_for_any_checkpoint(files, usual):
     rows = recomputed.scored(files["usual"], "expert-3")
     assert usual["reference"]["checkpoint"] == "vanilla"
-    _same(usual["reference"]["mean_loss"], rows["vanilla_loss"].mean())
+    recomputed.same(usual["reference"]["mean_loss"], rows["vanilla_loss"].mean())
     filtered = report(db.open(files["usual"]), ["expert-3"], "depth = 1", in_full=False).as_json()
-    _same(filtered["reference"]["mean_loss"], rows.loc[rows["depth"] == 1, "vanilla_loss"].mean())
+    recomputed.same(filtered["reference"]["mean_loss"], rows.loc[rows["depth"] == 1, "vanilla_loss"].mean())
     nothing = report(db.open(files["no reference"]), in_full=False).as_json()["reference"]
     assert nothing["checkpoint"] is nothing["mean_loss"]["value"] is None
 

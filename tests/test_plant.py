@@ -8,8 +8,10 @@ import pytest
 import db
 from db import difficulty, intervals
 from db.figures import figures
+from db.report import report
 from precompute import planted
 from precompute.command import main
+from tests import recomputed
 
 SEQUENCES, LENGTH, VOCABULARY = 80, 128, 600
 
@@ -79,6 +81,15 @@ def test_every_sequence_has_the_quota_of_expert_choice(found):
     with duckdb.connect(str(path), read_only=True, config=db.connection.CONFIGURATION) as con:
         counts = con.execute("select distinct list(depth order by depth) from observations where checkpoint = 'expert-3' group by sequence").fetchall()
     assert len(counts) == 1 and [counts[0][0].count(depth) for depth in (1, 2, 3)] == [43, 43, 42]
+
+
+def test_an_independent_recomputation_agrees(tmp_path):
+    path = tmp_path / "mixed.duckdb"
+    assert main(["plant", "--sequences", "30", "--length", "64", "--checkpoints", "2", "--vocabulary", "100", "--output", str(path)]) == 0
+    study = db.open(path)
+    found = report(study, in_full=False).as_json()["checkpoints"]
+    for checkpoint in study.routed:
+        recomputed.compare(found[checkpoint], path, checkpoint, study)
 
 
 def test_rows_are_not_independent(found):
