@@ -105,10 +105,11 @@ def _centred_ranks(starts: NDArray, counts: NDArray, values: NDArray) -> NDArray
     is_first = np.r_[True, ordered[1:] != ordered[:-1]]
     is_first[starts] = True
     first = np.flatnonzero(is_first)
-    last = np.r_[first[1:], len(ordered)] - 1
+    run = np.diff(np.r_[first, len(ordered)])
     doubled = np.empty(len(order), dtype=np.int64)
-    doubled[order] = np.repeat(first + last, last - first + 1)
-    return doubled - np.repeat(2 * starts + counts - 1, counts)
+    doubled[order] = np.repeat(2 * first + run - 1, run)
+    doubled -= np.repeat(2 * starts + counts - 1, counts)
+    return doubled
 
 
 def _counted_ranks(segment: NDArray, code: NDArray, counts: NDArray) -> NDArray:

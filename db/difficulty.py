@@ -52,15 +52,13 @@ def sensitivity(rows: pd.DataFrame, longest: int) -> pd.DataFrame:
     """
     sequences = np.unique(rows["sequence"])
     is_first = rows["sequence"].isin(sequences[: len(sequences) // 2]).to_numpy()
-    variants = {f"{bins} bins": (rows, bins) for bins in (16, 256)}
-    variants |= {"first half": (rows[is_first], BINS), "second half": (rows[~is_first], BINS)}
-    found = []
-    for variant, (part, bins) in variants.items():
-        fitted = _residuals(part, longest, bins)
-        n = fitted.groupby("sequence").size()
-        for measure, sequence, rho in _partial(fitted):
-            found.append(mean(rho, n.reindex(sequence).to_numpy()).row(variant=variant, measure=measure))
-    return pd.DataFrame(found)
+    variants = {
+        "16 bins": lambda: _residuals(rows, longest, 16),
+        "256 bins": lambda: _residuals(rows, longest, 256),
+        "first half": lambda: _residuals(rows[is_first], longest, BINS),
+        "second half": lambda: _residuals(rows[~is_first], longest, BINS),
+    }
+    return pd.DataFrame([row for variant, fitted in variants.items() for row in _described(variant, fitted())])
 
 
 def estimates(stats: pd.DataFrame) -> dict[str, Estimate]:
@@ -84,7 +82,14 @@ def _residuals(rows: pd.DataFrame, longest: int, bins: int) -> pd.DataFrame:
     rows = rows if recurs.all() else rows[recurs]
     place = rows["position"].to_numpy().astype(np.int64) * bins // longest
     fit = TwoWay(rows["token_id"].to_numpy(), place)
-    return pd.DataFrame({"sequence": rows["sequence"].to_numpy(), **{name: fit.residuals(rows[name].to_numpy()) for name in names}})
+    left = {name: fit.residuals(rows[name].to_numpy()) for name in names}
+    return pd.DataFrame({"sequence": rows["sequence"].to_numpy(), **left}, copy=False)
+
+
+def _described(variant: str, fitted: pd.DataFrame) -> Iterator[dict]:
+    n = fitted.groupby("sequence").size()
+    for measure, sequence, rho in _partial(fitted):
+        yield mean(rho, n.reindex(sequence).to_numpy()).row(variant=variant, measure=measure)
 
 
 def _partial(fitted: pd.DataFrame) -> Iterator[tuple[str, NDArray, NDArray]]:
