@@ -137,18 +137,19 @@ def _fitting(room, queue):
     member = members.gather(request, {})[0]
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + room, resource.RLIM_INFINITY))
-    queue.put(machine._fitting(member, CPU, 64, 1024, 0))
+    queue.put(machine._fitting(member, CPU, 64, 4096, 0))
 
 
 def test_the_batch_found_depends_on_the_memory_there_is():
     found = []
-    for room in (50_000_000, 150_000_000):
+    for room in (120_000_000, 480_000_000):
         queue = processes.server.SimpleQueue()
         process = processes.server.Process(target=_fitting, args=(room, queue))
         process.start()
+        process.join(120)
+        assert process.exitcode == 0
         found.append(queue.get())
-        process.join()
-    assert 1 <= found[0] < found[1] <= 1024
+    assert 1 <= found[0] < found[1] <= 4096
 
 
 def test_a_cpu_runs_few_sequences_at_once():
