@@ -13,7 +13,7 @@ There is no such file in the folder `db` yet.
 """
 OFFER = """
 The demo runs five tiny models, trained on encyclopedia text, over text that they have never seen. It takes
-about two minutes and stays on this computer.
+a few minutes and stays on this computer.
 """
 OWN = """
 For checkpoints of your own, `python -m precompute run --help` says what is needed;
