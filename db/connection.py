@@ -94,8 +94,13 @@ class Database:
                 self._remembered[key] = found
         return found
 
+    def close(self) -> None:
+        """Close every connection to the file; the next question opens it again."""
+        with self._changed:
+            self._close()
+
     def _close(self) -> None:
-        """Close every connection to the file; a busy cursor refuses that, so it is interrupted until its user lets go."""
+        """A busy cursor refuses to be closed, so it is interrupted until its user lets go."""
         patience = 100
         while self._cursors:
             for cursor in self._cursors:

@@ -34,6 +34,10 @@ class File:
         for cursor in list(self._running):
             cursor.interrupt()
 
+    def close(self) -> None:
+        """Let go of the file, so that this process may open it in another way; the next question opens it again."""
+        self._database.close()
+
     @property
     def running(self) -> bool:
         """Whether a query of this object runs now."""

@@ -79,6 +79,31 @@ def test_another_schema_version_is_named_with_the_one_that_is_read(path):
     assert _refusal(path).startswith(f"{path} has schema version 7; this program reads version 1. Build it again: ")
 
 
+def _asking_for_long(study) -> tuple[threading.Thread, list[str]]:
+    """A thread that asks what takes minutes, and the sentence that it will have got."""
+    seen = []
+
+    def ask():
+        try:
+            study.deciles("expert-3", where="(select count(*) from observations a, observations b, observations c where a.loss_router < b.loss_router + c.depth) > 0")
+        except UserError as error:
+            seen.append(str(error))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    return thread, seen
+
+
+def test_a_closed_file_may_be_opened_in_another_way_and_answers_again(path):
+    study = db.open(path)
+    with pytest.raises(duckdb.ConnectionException, match="different configuration"):
+        duckdb.connect(str(path), read_only=True)
+    study.close()
+    with duckdb.connect(str(path), read_only=True) as con:
+        assert con.execute("select count(*) from sequences").fetchone() == (40,)
+    assert study.counts["sequences"] == 40
+
+
 def test_a_replaced_file_is_seen_by_the_next_open_and_refused_by_the_old_study(path, tmp_path):
     old = db.open(path)
     assert old.counts["sequences"] == 40
@@ -90,16 +115,8 @@ def test_a_replaced_file_is_seen_by_the_next_open_and_refused_by_the_old_study(p
 
 
 def test_a_file_replaced_while_a_query_runs_stops_the_query(path, tmp_path):
-    study, seen = db.open(path), []
-
-    def slow():
-        try:
-            study.deciles("expert-3", where="(select count(*) from observations a, observations b, observations c where a.loss_router < b.loss_router + c.depth) > 0")
-        except UserError as error:
-            seen.append(str(error))
-
-    thread = threading.Thread(target=slow)
-    thread.start()
+    study = db.open(path)
+    thread, seen = _asking_for_long(study)
     while not study.running:
         thread.join(0.01)
     shutil.copy(path, tmp_path / "new.duckdb")
@@ -110,16 +127,8 @@ def test_a_file_replaced_while_a_query_runs_stops_the_query(path, tmp_path):
 
 
 def test_stop_interrupts_what_a_study_runs(path):
-    study, seen = db.open(path), []
-
-    def slow():
-        try:
-            study.deciles("expert-3", where="(select count(*) from observations a, observations b, observations c where a.loss_router < b.loss_router + c.depth) > 0")
-        except UserError as error:
-            seen.append(str(error))
-
-    thread = threading.Thread(target=slow)
-    thread.start()
+    study = db.open(path)
+    thread, seen = _asking_for_long(study)
     while thread.is_alive():
         study.stop()
         thread.join(0.05)

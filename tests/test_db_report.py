@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -54,10 +55,10 @@ def test_every_figure_is_the_recomputed_one(files, name, where):
 
 
 def test_every_figure_of_a_file_by_the_real_writer_is_the_recomputed_one(written_file):
-    study = db.open(written_file)
-    found = report(study, in_full=False).as_json()
-    for checkpoint in study.routed:
-        recomputed.compare(found["checkpoints"][checkpoint], written_file, checkpoint, study)
+    with closing(db.open(written_file)) as study:  # other tests open it in their own way
+        found = report(study, in_full=False).as_json()
+        for checkpoint in study.routed:
+            recomputed.compare(found["checkpoints"][checkpoint], written_file, checkpoint, study)
 
 
 def test_intervals_resample_sequences_and_then_divide(files, usual):

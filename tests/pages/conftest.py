@@ -126,6 +126,8 @@ def visit(browser, start) -> Iterator[Callable[..., Page]]:
 def app(monkeypatch) -> Callable[..., AppTest]:
     """Runs app.py or a page alone on a file."""
 
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # Streamlit puts the page there, and later processes would run it
+
     def run(script: str, path: Path | None, **query: str) -> AppTest:
         monkeypatch.setattr(sys, "argv", ["app.py", *(["--db", str(path)] if path else [])])
         test = AppTest.from_file(str(ROOT / script), default_timeout=60)
