@@ -69,16 +69,23 @@ def chromium() -> Iterator[Browser]:
 @contextmanager
 def server(*arguments: str, root: Path = ROOT) -> Iterator[str]:
     """The address of `streamlit run app.py -- ARGUMENTS`, run in the folder `root`."""
+    with process(*arguments, root=root) as (address, _):
+        yield address
+
+
+@contextmanager
+def process(*arguments: str, root: Path = ROOT) -> Iterator[tuple[str, int]]:
+    """The address of a server and the id of its process."""
     port = _free_port()
     options = ["--server.port", str(port), "--server.headless", "true", "--server.fileWatcherType", "none"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([sys.executable, "-m", "streamlit", "run", "app.py", *options, "--", *arguments], cwd=root, env=environment)
+    started = subprocess.Popen([sys.executable, "-m", "streamlit", "run", "app.py", *options, "--", *arguments], cwd=root, env=environment)
     try:
-        _wait(f"http://localhost:{port}/_stcore/health", process)
-        yield f"http://localhost:{port}"
+        _wait(f"http://localhost:{port}/_stcore/health", started)
+        yield f"http://localhost:{port}", started.pid
     finally:
-        process.terminate()
-        process.wait()
+        started.terminate()
+        started.wait()
 
 
 @pytest.fixture(scope="session")
