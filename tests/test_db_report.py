@@ -80,11 +80,12 @@ def test_the_interval_of_r2_keeps_the_fit_and_recomputes_the_held_out_mean(files
     rows = recomputed.scored(files["usual"], "expert-3")
     fitted, held = rows[rows["sequence"] % 2 == 0], rows[rows["sequence"] % 2 == 1]
     expected = held["token_id"].map(fitted.groupby("token_id")["depth"].mean()).fillna(fitted["depth"].mean())
-    parts = [part for _, part in held.assign(error=(held["depth"] - expected) ** 2).groupby("sequence")]
+    held = held.assign(error=(held["depth"] - expected) ** 2)
+    parts = [part[["error", "depth"]].to_numpy().T for _, part in held.groupby("sequence")]
     random, found = np.random.default_rng(7), []
     for _ in range(2_000):
-        drawn = pd.concat([parts[place] for place in random.integers(0, len(parts), len(parts))])
-        found.append(1 - drawn["error"].sum() / ((drawn["depth"] - drawn["depth"].mean()) ** 2).sum())
+        error, depth = np.concatenate([parts[place] for place in random.integers(0, len(parts), len(parts))], axis=1)
+        found.append(1 - error.sum() / ((depth - depth.mean()) ** 2).sum())
     leaf = usual["checkpoints"]["expert-3"]["lexical_r2"]
     np.testing.assert_allclose([leaf["low"], leaf["high"]], np.quantile(found, [0.025, 0.975]), atol=0.01)
 

@@ -8,12 +8,12 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from streamlit.testing.v1 import AppTest
 
 from tests.pages import studies
@@ -102,11 +102,17 @@ def start() -> Iterator[Callable[..., str]]:
         yield lambda *arguments, **options: running.enter_context(server(*arguments, **options))
 
 
-@pytest.fixture
-def visit(browser, start) -> Iterator[Callable[..., Page]]:
-    """Opens an address in a fresh browser; the test fails where the console showed an error or a request left this computer.
+@pytest.fixture(scope="session")
+def window(browser) -> BrowserContext:
+    """Where pages open: they share what the browser has loaded of Streamlit itself, and nothing else."""
+    return browser.new_context()
 
-    It closes its browsers before the test's own servers end.
+
+@pytest.fixture
+def visit(window, start) -> Iterator[Callable[..., Page]]:
+    """Opens an address as a new reader; the test fails where the console showed an error or a request left this computer.
+
+    It closes its pages before the test's own servers end.
     """
     complaints: list[str] = []
 
@@ -118,14 +124,17 @@ def visit(browser, start) -> Iterator[Callable[..., Page]]:
     with ExitStack() as opened:
 
         def open_(url: str, ready: str = "h1", width: int = 1400, height: int = 900, dark: bool = False) -> Page:
-            context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light")
-            page = opened.enter_context(context).new_page()
+            page = opened.enter_context(closing(window.new_page()))
+            page.add_init_script("localStorage.clear()")
+            page.set_viewport_size({"width": width, "height": height})
+            page.emulate_media(color_scheme="dark" if dark else "light")
             watch(page)
             page.goto(url)
             page.wait_for_selector(ready)
             return page
 
         yield open_
+    window.clear_cookies()
     assert complaints == []
 
 
