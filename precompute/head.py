@@ -37,15 +37,17 @@ def _tiles(hidden: Tensor, weight: Tensor, targets: Tensor, columns: int, entrop
     """Over tiles of the logits z: the maximum m, s = sum exp(z - m), t = sum (z - m) exp(z - m) (0 unless asked for), and z of the target."""
     m = torch.full((len(hidden),), LOWEST, device=hidden.device)
     s, t, target = torch.zeros_like(m), torch.zeros_like(m), torch.zeros_like(m)
+    logits = hidden.new_empty(len(hidden), min(columns, len(weight)))  # one for all tiles: fresh memory costs a CPU as much as the product
     for start in range(0, len(weight), columns):
-        z = (hidden @ weight[start : start + columns].T).float()  # [P, tile]
+        part = weight[start : start + columns]
+        z = torch.mm(hidden, part.T, out=logits[:, : len(part)]).float()  # [P, tile]
         place = targets - start
         found = z.gather(1, place.clamp(0, z.shape[1] - 1).unsqueeze(1)).squeeze(1)
         target = torch.where((place >= 0) & (place < z.shape[1]), found, target)
         top = torch.maximum(m, z.amax(dim=1))
         shrink = (m - top).exp()  # 0 at the first tile, where nothing is summed yet
         z -= top.unsqueeze(1)
-        weights = z.exp()
+        weights = z.exp() if entropy else z.exp_()
         if entropy:
             t = shrink * (t + s * (m - top)) + (z * weights).sum(dim=1)
         s = shrink * s + weights.sum(dim=1)

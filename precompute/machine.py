@@ -1,7 +1,9 @@
 """Where and how the models run: the device, the precision, and the batch that fits."""
 
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +19,7 @@ from precompute.progress import say
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 CPU_TOKENS = 2_048  # of a batch: more of them are no faster
 GPU_TOKENS = 32_768  # at most: a whole batch is lost when a run is killed
+SMALL = 512  # hidden size under which a matrix product is too short to be divided among threads
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,21 @@ def batch_size(machine: Machine, members: Iterable[Member], length: int, sequenc
         raise out_of_memory(1) if is_out_of_memory(error) else error from error
     say(f"Sequences run at once: {most}, found by trying; they stay the same when the run is continued.")
     return most
+
+
+@contextmanager
+def side_by_side(machine: Machine, model: models.Model) -> Iterator[Callable]:
+    """A `map` for work with a model: a CPU gives a small one's batches a thread each, and all its threads to each batch of others."""
+    threads = torch.get_num_threads()
+    if machine.device.type != "cpu" or model.config.hidden_size >= SMALL:
+        yield map
+        return
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            yield pool.map
+    finally:
+        torch.set_num_threads(threads)
 
 
 def largest(attempt: Callable[[int], None], most: int) -> int:

@@ -180,10 +180,11 @@ def _observe(found: Plan, member: Member, tokens: Tokens, work: Work, wait: bool
 def _columns(model: models.Model, found: Plan, member: Member, tokens: Tokens, reach: range, progress: Progress) -> dict[str, np.ndarray]:
     """The columns of a range of sequences, run batch by batch, each [len(reach), T]."""
     size, batches = found.machine.batch_size, []
-    for start in range(reach.start, reach.stop, size):
-        batch = range(start, min(start + size, reach.stop))
-        batches.append(observe(model, tokens.ids[batch.start : batch.stop], member.policies, batch, found.request.seed))
-        progress.advance(len(batch))
+    ranges = [range(start, min(start + size, reach.stop)) for start in range(reach.start, reach.stop, size)]
+    with machine.side_by_side(found.machine, model) as each:
+        for columns in each(lambda batch: observe(model, tokens.ids[batch.start : batch.stop], member.policies, batch, found.request.seed), ranges):
+            batches.append(columns)
+            progress.advance(len(columns["loss_router"]))
     return {name: np.concatenate([columns[name] for columns in batches]) for name in batches[0]}
 
 

@@ -154,3 +154,18 @@ def test_the_batch_found_depends_on_the_memory_there_is():
 
 def test_a_cpu_runs_few_sequences_at_once():
     assert [machine.batch_size(CPU, [], length, 1000, 0) for length in (2048, 512, 4096)] == [1, 4, 1]
+
+
+@pytest.mark.parametrize(("small", "threads"), [(512, 1), (16, 3)])
+def test_batches_of_a_small_model_run_side_by_side_on_one_thread_each(monkeypatch, small, threads):
+    monkeypatch.setattr(machine, "SMALL", small)
+    model, _ = models.load(GOLDEN / "expert_rec3")
+    torch.set_num_threads(3)
+    try:
+        with machine.side_by_side(CPU, model) as each:
+            assert torch.get_num_threads() == threads
+            alone = [model.embed(torch.full((1, 8), token)) for token in range(20)]
+            assert all(map(torch.equal, each(lambda token: model.embed(torch.full((1, 8), token)), range(20)), alone))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(1)
