@@ -1,27 +1,37 @@
 """Depth and benefit by decile of difficulty. Analysis, measures 4 and 5."""
 
+from collections.abc import Collection
+
 import numpy as np
 import pandas as pd
 
 from db.groups import DECILES, Groups
-from db.intervals import Estimate, add_columns, ratio
+from db.intervals import RELIABLE, Estimate, add_columns, ratio
+
+MEANS = ("vanilla_loss", "benefit", "benefit_open")
+FIGURES = ("mean_depth", "share_depth", *MEANS)
 
 
-def table(groups: Groups) -> pd.DataFrame:
+def table(groups: Groups, figures: Collection[str] = FIGURES) -> pd.DataFrame:
     """One row is a decile, 1 easiest to 10 hardest.
 
     n (scored positions), sequences (that contribute), reliable (whether enough do for the interval),
-    and with `_low` and `_high` of a 95% interval: mean_depth (1 to R), share_depth_<d> (of the decile's
-    positions), vanilla_loss, benefit and benefit_open (means in nats). NaN where undefined.
+    and those of FIGURES asked for, with `_low` and `_high` of a 95% interval: mean_depth (1 to R),
+    share_depth_<d> (of the decile's positions), vanilla_loss, benefit and benefit_open (means in nats).
+    NaN where undefined.
     """
-    frame = pd.DataFrame({"decile": np.arange(1, DECILES + 1)})
-    share, depth = share_of_depths(groups), mean_depth(groups)
-    frame["n"], frame["sequences"], frame["reliable"] = depth.n.astype(int), depth.sequences, depth.reliable
-    add_columns(frame, "mean_depth", depth)
-    for index in range(groups.depths):
-        add_columns(frame, f"share_depth_{index + 1}", share[:, index])
-    for name in ("vanilla_loss", "benefit", "benefit_open"):
-        add_columns(frame, name, mean_of(groups, name))
+    positions = groups.by_decile_and_depth("positions").sum(axis=2)
+    frame = pd.DataFrame({"decile": np.arange(1, DECILES + 1), "n": positions.sum(axis=0).astype(int), "sequences": (positions != 0).sum(axis=0)})
+    frame["reliable"] = frame["sequences"] >= RELIABLE
+    if "mean_depth" in figures:
+        add_columns(frame, "mean_depth", mean_depth(groups))
+    if "share_depth" in figures:
+        share = share_of_depths(groups)
+        for index in range(groups.depths):
+            add_columns(frame, f"share_depth_{index + 1}", share[:, index])
+    for name in MEANS:
+        if name in figures:
+            add_columns(frame, name, mean_of(groups, name))
     return frame
 
 

@@ -1,11 +1,16 @@
 """How positions spread over depths, and what each depth goes with. Analysis, measures 3 and 5."""
 
+from collections.abc import Collection
+
 import numpy as np
 import pandas as pd
 
 from db.deciles import share_of_depths
 from db.groups import DECILES, Groups
-from db.intervals import Estimate, add_columns, ratio
+from db.intervals import RELIABLE, Estimate, add_columns, ratio
+
+BENEFITS = ("benefit", "benefit_open")
+FIGURES = ("share", *BENEFITS)
 
 
 def share(groups: Groups) -> Estimate:
@@ -30,13 +35,15 @@ def table(groups: Groups) -> pd.DataFrame:
     return frame
 
 
-def by_decile(groups: Groups) -> pd.DataFrame:
-    """One row is a decile and a depth: n, sequences, reliable, and with intervals share (of the decile's positions), benefit, benefit_open (means in nats)."""
+def by_decile(groups: Groups, figures: Collection[str] = FIGURES) -> pd.DataFrame:
+    """One row is a decile and a depth: n, sequences, reliable, and those of FIGURES asked for with intervals: share (of the decile's positions), benefit, benefit_open (means in nats)."""
     positions = groups.by_decile_and_depth("positions")
-    benefit = ratio(groups.by_decile_and_depth("benefit"), positions)
     frame = pd.DataFrame({"decile": np.repeat(np.arange(1, DECILES + 1), groups.depths), "depth": np.tile(np.arange(1, groups.depths + 1), DECILES)})
-    frame["n"], frame["sequences"], frame["reliable"] = benefit.n.ravel().astype(int), benefit.sequences.ravel(), benefit.reliable.ravel()
-    add_columns(frame, "share", share_of_depths(groups))
-    add_columns(frame, "benefit", benefit)
-    add_columns(frame, "benefit_open", ratio(groups.by_decile_and_depth("benefit_open"), positions))
+    frame["n"], frame["sequences"] = positions.sum(axis=0).ravel().astype(int), (positions != 0).sum(axis=0).ravel()
+    frame["reliable"] = frame["sequences"] >= RELIABLE
+    if "share" in figures:
+        add_columns(frame, "share", share_of_depths(groups))
+    for name in BENEFITS:
+        if name in figures:
+            add_columns(frame, name, ratio(groups.by_decile_and_depth(name), positions))
     return frame

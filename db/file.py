@@ -186,6 +186,11 @@ class File:
         with self._cursor(where) as cursor:
             return Filter(where).is_range_restricted(cursor)
 
+    def tells_checkpoints_apart(self, where: str) -> bool:
+        """Whether the filter may keep other positions of one checkpoint than of another."""
+        with self._cursor(where) as cursor:
+            return Filter(where).tells_checkpoints_apart(cursor)
+
     # --- queries -----------------------------------------------------------------------------
 
     def frame(self, name: str, where: str | None = None, within: bool = False, **parameters) -> pd.DataFrame:

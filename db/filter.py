@@ -18,6 +18,12 @@ _WITHIN = """replace (
         partition by checkpoint, vanilla_entropy is null order by vanilla_entropy, sequence, position))::utinyint as entropy_decile
 )"""
 
+# Columns of the text, which are the same under every checkpoint: those of positions and, in subqueries, of vocab.
+_SHARED = {
+    "sequence", "position", "document", "token_id", "next_token_id", "vanilla_loss", "vanilla_entropy", "loss_decile", "entropy_decile",
+    "token", "bytes", "occurrences", "is_special",
+}  # fmt: skip
+
 _TRUNCATING = re.compile(r"depth|loss|entropy|benefit|decile|probability|margin")
 
 
@@ -46,14 +52,20 @@ class Filter:
         """Whether the condition truncates a correlated variable, so that correlations and R² are range restricted."""
         return any(_TRUNCATING.search(name) for name in self.columns(cursor))
 
+    def tells_checkpoints_apart(self, cursor: duckdb.DuckDBPyConnection) -> bool:
+        """Whether it may keep other positions of one checkpoint than of another."""
+        return not self.columns(cursor) <= _SHARED
+
     def columns(self, cursor: duckdb.DuckDBPyConnection) -> set[str]:
-        """Names of the columns that the condition refers to, in subqueries too."""
+        """Names of the columns that the condition refers to, in subqueries too; `*` stands for those that a pattern names."""
         sql = "select json_serialize_sql('select 1 where (' || $where || chr(10) || ')')"
         parts = [json.loads(cursor.execute(sql, {"where": self.where or "true"}).fetchone()[0])]
         found: set[str] = set()
         while parts:
             part = parts.pop()
             if isinstance(part, dict):
+                if part.get("class") == "STAR":
+                    found.add("*")
                 found.update(name.lower() for name in part.get("column_names", [])[-1:])
                 parts.extend(part.values())
             elif isinstance(part, list):

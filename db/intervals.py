@@ -68,7 +68,7 @@ def of_sums(figure: Callable[..., NDArray], *columns: ArrayLike, n: ArrayLike) -
     n = np.asarray(n)
     exact = [_exact(np.asarray(column, dtype=np.float64)) for column in columns]
     sequences = np.sum(n != 0, axis=0)
-    low, high = _percentiles(figure(*(_resampled(column) for column in exact)))
+    low, high = _percentiles(figure(*_resampled(exact)))
     given = sequences >= NEEDED
     return Estimate(
         value=figure(*(column.sum(axis=0) for column in exact)),
@@ -118,14 +118,19 @@ def _exact(values: NDArray) -> NDArray:
     return np.round(values / grid) * grid
 
 
-def _resampled(exact: NDArray) -> NDArray:
-    """Sums over resampled sequences: [sequences, ...] becomes [resamples, ...]."""
-    flat = exact.reshape(len(exact), math.prod(exact.shape[1:]))
-    counts = resample_counts(len(exact))
-    sums = np.empty((RESAMPLES, flat.shape[1]))
+def _resampled(columns: list[NDArray]) -> list[NDArray]:
+    """Sums over resampled sequences: each [sequences, ...] becomes [resamples, ...]. What stands in several is added up once."""
+    flat = [column.reshape(len(column), math.prod(column.shape[1:])) for column in columns]
+    together = np.concatenate(flat, axis=1)
+    distinct: dict[bytes, int] = {}
+    places = [distinct.setdefault(column.tobytes(), len(distinct)) for column in np.ascontiguousarray(together.T)]
+    counts, sums = resample_counts(len(together)), np.empty((RESAMPLES, len(distinct)))
+    first = together[:, [places.index(place) for place in range(len(distinct))]]
     for start in range(0, RESAMPLES, _CHUNK):
-        sums[start : start + _CHUNK] = counts[start : start + _CHUNK].astype(np.float64) @ flat
-    return sums.reshape(RESAMPLES, *exact.shape[1:])
+        sums[start : start + _CHUNK] = counts[start : start + _CHUNK].astype(np.float64) @ first
+    ends = np.cumsum([column.shape[1] for column in flat])
+    parts = np.split(np.asarray(places, dtype=int), ends[:-1])
+    return [sums[:, part].reshape(RESAMPLES, *column.shape[1:]) for part, column in zip(parts, columns)]
 
 
 def _percentiles(resampled: NDArray) -> NDArray:

@@ -47,13 +47,17 @@ class Study(File):
         """One row is a depth; see depths.table."""
         return depths.table(self.groups(checkpoint, ["vanilla_loss", "benefit", "benefit_open"], where=where))
 
-    def deciles(self, checkpoint: str, by: str = "loss", where: str | None = None, within: bool = False) -> pd.DataFrame:
-        """One row is a decile of vanilla loss or entropy (`by`); see deciles.table."""
-        return deciles.table(self.groups(checkpoint, ["vanilla_loss", "benefit", "benefit_open"], by, where, within))
+    def deciles(self, checkpoint: str, by: str = "loss", where: str | None = None, within: bool = False, figures: Sequence[str] | None = None) -> pd.DataFrame:
+        """One row is a decile of vanilla loss or entropy (`by`), with the `figures` asked for (None: all); see deciles.table."""
+        figures = deciles.FIGURES if figures is None else figures
+        sums = [name for name in deciles.MEANS if name in figures] or ["vanilla_loss"]  # a query has to sum something
+        return deciles.table(self.groups(checkpoint, sums, by, where, within), figures)
 
-    def depths_by_decile(self, checkpoint: str, by: str = "loss", where: str | None = None, within: bool = False) -> pd.DataFrame:
-        """One row is a decile and a depth; see depths.by_decile."""
-        return depths.by_decile(self.groups(checkpoint, ["benefit", "benefit_open"], by, where, within))
+    def depths_by_decile(self, checkpoint: str, by: str = "loss", where: str | None = None, within: bool = False, figures: Sequence[str] | None = None) -> pd.DataFrame:
+        """One row is a decile and a depth, with the `figures` asked for (None: all); see depths.by_decile."""
+        figures = depths.FIGURES if figures is None else figures
+        sums = [name for name in depths.BENEFITS if name in figures] or ["vanilla_loss"]
+        return depths.by_decile(self.groups(checkpoint, sums, by, where, within), figures)
 
     def lexical(self, checkpoint: str, where: str | None = None, others: bool = True) -> pd.DataFrame:
         """One row is a split of the sequences, even → odd and the `others`, and a figure; see lexical.table."""
@@ -173,7 +177,10 @@ class Study(File):
 
     def kept(self, where: str | None = None) -> pd.DataFrame:
         """One row is a checkpoint of which positions pass the filter: checkpoint, positions, scored, sequences (with a scored one)."""
-        return self.frame("kept_counts", where)
+        if where is None or self.tells_checkpoints_apart(where) or not self.observed:
+            return self.frame("kept_counts", where, checkpoints=self.observed)
+        found = self.frame("kept_counts", where, checkpoints=self.observed[:1])
+        return pd.concat([found.assign(checkpoint=checkpoint) for checkpoint in sorted(self.observed)], ignore_index=True)
 
     def reference_losses(self, checkpoints: Sequence[str], where: str | None = None) -> pd.DataFrame:
         """One row is a sequence: positions and sum_vanilla_loss of the reference; under a filter, of positions that pass it for any of the checkpoints."""

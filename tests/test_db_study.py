@@ -166,3 +166,25 @@ def test_every_query_is_used():
 def test_no_question_selects_everything_and_all_rows_come_in_a_stated_order():
     assert [name for name, found in _questions().items() if "select *" in found.sql] == []
     assert [name for name, found in _questions().items() if "order by" not in found.sql and not found.row.startswith("One row:")] == []
+
+
+@pytest.mark.parametrize(("where", "apart"), [
+    ("position >= 3 and token_id in (select token_id from vocab where occurrences > 9)", False),
+    ("loss_decile <= 5 or vanilla_loss is null", False),
+    ("depth = 1", True),
+    ("checkpoint = 'token-2'", True),
+    ("columns('dep..') = 1", True),
+    ("position in (select position from observations o where o.depth = 2)", True),
+])
+def test_what_passes_is_counted_for_each_checkpoint(study, where, apart):
+    """A filter on the text alone is counted once for all of them."""
+    assert study.tells_checkpoints_apart(where) is apart
+    pd.testing.assert_frame_equal(study.kept(where), study.frame("kept_counts", where, checkpoints=study.observed))
+
+
+def test_figures_that_are_not_asked_for_are_left_out_and_change_no_others(study):
+    every = study.deciles("expert-3", "entropy")
+    pd.testing.assert_frame_equal(study.deciles("expert-3", "entropy", figures=["benefit"]), every[["decile", "n", "sequences", "reliable", "benefit", "benefit_low", "benefit_high"]])
+    shares = study.depths_by_decile("expert-3", figures=["share"])
+    assert list(shares) == ["decile", "depth", "n", "sequences", "reliable", "share", "share_low", "share_high"]
+    pd.testing.assert_frame_equal(shares, study.depths_by_decile("expert-3")[list(shares)])

@@ -42,12 +42,13 @@ group by sequence
 order by sequence;
 
 -- name: kept_counts
--- One row is a checkpoint with positions that pass the filter: how many, how many of them are scored, in how many sequences.
+-- One row is a checkpoint of $checkpoints with positions that pass the filter: how many, how many of them are scored, in how many sequences.
 select
     checkpoint,
     count(*) as positions,
     count(next_token_id) as scored,
     count(distinct sequence) filter (where next_token_id is not null) as sequences
 from kept
+where checkpoint in (select unnest($checkpoints))
 group by checkpoint
 order by checkpoint;

@@ -74,11 +74,11 @@ def server(*arguments: str, root: Path = ROOT) -> Iterator[str]:
 
 
 @contextmanager
-def process(*arguments: str, root: Path = ROOT) -> Iterator[tuple[str, int]]:
-    """The address of a server and the id of its process."""
+def process(*arguments: str, root: Path = ROOT, threads: str | None = "1") -> Iterator[tuple[str, int]]:
+    """The address of a server and the id of its process. `threads`: of numpy, None for as many as it likes."""
     port = _free_port()
     options = ["--server.port", str(port), "--server.headless", "true", "--server.fileWatcherType", "none"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **({"OMP_NUM_THREADS": threads} if threads else {})}
     started = subprocess.Popen([sys.executable, "-m", "streamlit", "run", "app.py", *options, "--", *arguments], cwd=root, env=environment)
     try:
         _wait(f"http://localhost:{port}/_stcore/health", started)

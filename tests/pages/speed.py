@@ -79,7 +79,7 @@ def cells(times: list[float]) -> str:
 def main(path: Path) -> None:
     print(f"{path.name}, {path.stat().st_size / 1e6:,.0f} MB; {os.cpu_count()} cores; seconds, {TIMES} times each\n")
     print("| page | first view, median | longest | filter change, median | longest |\n|---|---:|---:|---:|---:|")
-    with process("--db", str(path)) as (address, pid), chromium() as browser:
+    with process("--db", str(path), threads=None) as (address, pid), chromium() as browser:
         for name in NAMES:
             first_view(browser, address, name)
             views = [first_view(browser, address, name) for _ in range(TIMES)]
