@@ -1,9 +1,10 @@
 """How fast the pages answer a reader, in a real browser, and what ten readers cost: python -m tests.pages.speed FILE
 
-Two times for every page, each the median of TIMES and the longest, in seconds, on a server that has answered before:
-the first view, from the address in a browser that has seen nothing until the page stands; and a filter
-change, from the Enter that ends it until the new page stands. Every change asks for a filter that nobody
-has asked for before. A page stands when its script has ended, nothing on it is out of date and every chart is drawn.
+Three times for every page, each the median of TIMES and the longest, in seconds, on a server that has answered before:
+an address, in a browser that has seen nothing, which loads Streamlit too; a page change, from the click on its link
+in the sidebar of an open app; and a filter change, from the Enter that ends it. Every change asks for a filter that
+nobody has asked for before. Time ends when the page stands: its script has ended, nothing on it is out of date and
+every chart is drawn.
 Then SESSIONS readers, each on a page and a filter of their own; the server's memory is its highest.
 """
 
@@ -32,7 +33,6 @@ POSITIONS = itertools.count(2)  # the least position of each new filter
 
 
 def stand(page: Page) -> None:
-    """Waits until the page stands, for as long as two looks in a row."""
     page.wait_for_function(STANDS, polling=20, timeout=120_000)
 
 
@@ -43,6 +43,29 @@ def first_view(browser: Browser, address: str, name: str) -> float:
         page.goto(f"{address}/{name}")
         stand(page)
         return time.perf_counter() - start
+
+
+def page_changes(browser: Browser, address: str, name: str) -> list[float]:
+    """Seconds of each way to the page from another."""
+    other = "sql" if name == "about" else "about"
+    with browser.new_context(viewport={"width": 1400, "height": 900}) as context:
+        page = context.new_page()
+        page.goto(f"{address}/{name}")
+        stand(page)
+        found = []
+        for _ in range(TIMES):
+            follow(page, other)
+            found.append(follow(page, name))
+        return found
+
+
+def follow(page: Page, name: str) -> float:
+    title = page.locator("h1").inner_text()
+    start = time.perf_counter()
+    page.locator(f'[data-testid=stSidebarNavLink][href*="/{name}"]').click()
+    page.wait_for_function("title => document.querySelector('h1')?.innerText !== title", arg=title, polling=20)
+    stand(page)
+    return time.perf_counter() - start
 
 
 def filter_change(page: Page) -> float:
@@ -78,12 +101,12 @@ def cells(times: list[float]) -> str:
 
 def main(path: Path) -> None:
     print(f"{path.name}, {path.stat().st_size / 1e6:,.0f} MB; {os.cpu_count()} cores; seconds, {TIMES} times each\n")
-    print("| page | first view, median | longest | filter change, median | longest |\n|---|---:|---:|---:|---:|")
+    print("| page | address, median | longest | page change, median | longest | filter change, median | longest |\n|---|---:|---:|---:|---:|---:|---:|")
     with process("--db", str(path), threads=None) as (address, pid), chromium() as browser:
         for name in NAMES:
             first_view(browser, address, name)
             views = [first_view(browser, address, name) for _ in range(TIMES)]
-            print(f"| {name} | {cells(views)} | {cells(changes(browser, address, name) if name not in UNFILTERED else [])} |", flush=True)
+            print(f"| {name} | {cells(views)} | {cells(page_changes(browser, address, name))} | {cells(changes(browser, address, name) if name not in UNFILTERED else [])} |", flush=True)
         alone = memory(pid)
         contexts = [browser.new_context() for _ in range(SESSIONS)]
         for context, name in zip(contexts, itertools.cycle(NAMES)):
