@@ -200,7 +200,7 @@ class File:
             raise ValueError(f"The query {name} cannot be filtered.")
         with self._cursor(where) as cursor:
             if is_filtered:
-                Filter(where, within).create_views(cursor)
+                Filter(where, within, parameters.get("checkpoint")).create_views(cursor)
             return query.run(cursor, name, **parameters)
 
     def statement(self, name: str, where: str | None = None, within: bool = False, **parameters: str | int | list[str]) -> str:

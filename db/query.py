@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 
-from db.filter import Filter
+from db.filter import Filter, literal
 
 FOLDER = Path(__file__).parent / "queries"
 
@@ -61,13 +61,8 @@ def run(cursor: duckdb.DuckDBPyConnection, name: str, **parameters) -> pd.DataFr
 
 def statement(name: str, filter: Filter, **parameters: str | int | list[str]) -> str:
     """A named query as one statement for any client, its views and parameters written out."""
-    body = re.sub(r"\$(\w+)", lambda match: _literal(parameters[match[1]]), named()[name].sql)
+    body = re.sub(r"\$(\w+)", lambda match: literal(parameters[match[1]]), named()[name].sql)
     views = ",\n".join(f"{view} as (\n    {sql.strip()}\n)" for view, sql in filter.views().items())
     rest = body.removeprefix("with ")
     return f"with {views}{',' if rest != body else ''}\n{rest}"
 
-
-def _literal(value: str | int | list[str]) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_literal, value))}]"
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
