@@ -26,7 +26,7 @@ CONFIGURATION = {
     "allow_unsigned_extensions": "false",
     "allow_persistent_secrets": "false",
     "allow_extension_repositories": "forbidden",
-    "memory_limit": "512MB",
+    "memory_limit": "384MB",
     "max_temp_directory_size": "0B",
     "max_execution_time": "60000",  # ms
     "lock_configuration": "true",

@@ -50,10 +50,12 @@ class TwoWay:
         self._token, self._place = (_renumbered(np.asarray(ids)) for ids in (token_id, bin))
         self._per_token, per_place = np.bincount(self._token), np.bincount(self._place)
         tokens, places = len(self._per_token), len(per_place)
-        together = np.bincount(self._token * places + self._place, minlength=tokens * places).reshape(tokens, places)
         self._system = np.diag(per_place).astype(np.float64)
         for start in range(0, tokens, _TOKENS):
-            part = together[start : start + _TOKENS] / np.sqrt(self._per_token[start : start + _TOKENS, None])
+            rows = np.flatnonzero((self._token >= start) & (self._token < start + _TOKENS))
+            per_token = self._per_token[start : start + _TOKENS, None]
+            cells = (self._token[rows] - start) * places + self._place[rows]
+            part = np.bincount(cells, minlength=len(per_token) * places).reshape(len(per_token), places) / np.sqrt(per_token)
             self._system -= part.T @ part
 
     def residuals(self, values: ArrayLike) -> NDArray:
