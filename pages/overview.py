@@ -12,8 +12,8 @@ from pages.parts.answers import ask, published
 TITLE = "Is depth spent on difficult tokens?"
 QUESTION = (
     "A Mixture-of-Recursions model can send a token through its shared block of layers once or several times. "
-    "How many times is the token's **depth**, and a router decides it. A token is **difficult** where a plain "
-    "model of the same size, the vanilla reference, predicts the next one badly."
+    "How many times is the token's **depth**, and a router decides it. A token is **difficult** where the "
+    "vanilla reference, a plain model without recursions, predicts the next one badly."
 )
 DEPTH = (
     "Two kinds of router, drawn on nine tokens and three recursions. A tick is a token that a recursion processes; "

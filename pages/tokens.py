@@ -38,7 +38,7 @@ def choose(study: Study) -> tuple[str, int, str, str]:
         minimum = choices.minimum(study)
     with right:
         search = st.text_input("Search these tokens", key="search", bind="query-params", placeholder="part of a token")
-    order = st.segmented_control("First", list(tokens.ORDERS), default="deepest", required=True, key="order", bind="query-params")
+    order = st.segmented_control("Sort by", list(tokens.ORDERS), default="deepest", required=True, key="order", bind="query-params")
     return checkpoint, minimum, order, search
 
 

@@ -18,7 +18,7 @@ def checkpoint(study: Study) -> str:
 
 def minimum(study: Study) -> int:
     """The least occurrences of a token type in a list."""
-    return st.number_input("Least occurrences", 1, None, study.default_minimum(), key="minimum", bind="query-params")
+    return st.number_input("Occurrences, at least", 1, None, study.default_minimum(), key="minimum", bind="query-params")
 
 
 def carried() -> dict[str, list[str]]:

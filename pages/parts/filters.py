@@ -25,8 +25,8 @@ class Band:
 BANDS = {
     "loss": Band("Vanilla loss, nats", "vanilla_loss", " nats", 0.1, True),
     "entropy": Band("Vanilla entropy, nats", "vanilla_entropy", " nats", 0.1, True),
-    "loss_decile": Band("Decile of vanilla loss", "loss_decile", "", 1, True),
-    "entropy_decile": Band("Decile of vanilla entropy", "entropy_decile", "", 1, True),
+    "loss_decile": Band("Decile of vanilla loss, 1 easiest", "loss_decile", "", 1, True),
+    "entropy_decile": Band("Decile of vanilla entropy, 1 surest", "entropy_decile", "", 1, True),
     "occurrences": Band("Occurrences of the token", "occurrences", " times"),
     "position": Band("Position", "position"),
     "sequence": Band("Sequence", "sequence"),
@@ -112,7 +112,7 @@ def _tell(study: Study, where: str | None) -> None:
         return
     st.button("Clear the filter", on_click=clear, icon=":material/filter_alt_off:", width="stretch")
     if where and study.is_range_restricted(where):
-        st.caption("It truncates a variable that is correlated: correlations and R² are range restricted.")
+        st.caption("It selects by depth or difficulty itself, so correlations and R² within it are range restricted: weaker than in the whole text.")
     with st.expander("As SQL"):
         chosen = conditions.one_of("checkpoint", st.session_state.get("checkpoints") or [])
         st.code(f"select count(*) from observations\nwhere {conditions.all_of([chosen, where, 'next_token_id is not null'])}", "sql", wrap_lines=True)
@@ -132,7 +132,7 @@ def sentence() -> str:
 
 
 def _band_words(band: Band, low: float | None, high: float | None) -> str:
-    label = band.label.removesuffix(", nats").lower()
+    label = band.label.partition(",")[0].lower()
     if low is None and high is None:
         return ""
     if high is None:

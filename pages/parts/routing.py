@@ -21,7 +21,8 @@ HOW = """
 recursion adds to a token. Under a swap it stays the router's own, so a token that is sent deeper than its router wanted is added
 with a weight near zero, and the swap looks harmless. *Held open*, the gate weighs every token alike; an open policy is compared with the open router.
 
-*Gate effect* = (open policy − open router) − (policy − router). Above zero, the trained gate hides a part of what the swap costs.
+*Gate effect* = (open policy − open router) − (policy − router). Above zero, the trained gate hides a part of what the swap costs; below zero, a part of the cost is
+the gate's doing.
 *Router's depths again*, held open, is the router's own choice of tokens with the gate opened: what the opening does by itself.
 
 *Block share* is the share of executed recursions among R for every position: what was computed for that loss.
@@ -72,7 +73,22 @@ def answer(frame: pd.DataFrame, tested: str | None) -> str:
     """What random routing costs, with the gate as trained and held open, and what that says of the gate. `frame`: labelled rows of Study.swaps."""
     rows = frame.set_index("policy")
     names = {tested: f"{tested} routing".capitalize(), f"{tested}_open": "With gates held open it"}
-    return " ".join(cost(rows.loc[policy], name) for policy, name in names.items() if policy in rows.index)
+    said = [cost(rows.loc[policy], name) for policy, name in names.items() if policy in rows.index]
+    return " ".join(said + ([gate_part(rows.loc[tested])] if tested in rows.index and f"{tested}_open" in rows.index else []))
+
+
+def gate_part(row: pd.Series) -> str:
+    """Whether a swap's cost is the gate's doing. `row`: of Study.swaps, the swap under the gate as trained."""
+    if _side(row, "added_loss") != 1 or _side(row, "gate_effect") not in (-1, 0, 1):
+        return ""
+    match _side(row, "gate_effect"):
+        case -1:
+            share = -row["gate_effect"] / row["added_loss"]
+            return f"So **{share:.0%}** of what it costs is the gate's doing." if share < 1 else "So all of what it costs is the gate's doing."
+        case 1:
+            return f"So it is **not the gate's doing**: the gate hides {_nats(row['gate_effect'])} more."
+        case _:
+            return "So it is **not the gate's doing**."
 
 
 def standing(kind: str) -> str:

@@ -75,7 +75,7 @@ def scatter(frame: pd.DataFrame, recursions: int) -> alt.Chart:
         .encode(
             x=x,
             y=alt.Y("mean_depth:Q", title="mean depth", scale=alt.Scale(domain=[1, recursions])),
-            size=alt.Size("n:Q", title="n", scale=alt.Scale(type="sqrt", range=[20, 400]), legend=alt.Legend(orient="top", format="~s", tickCount=3)),
+            size=alt.Size("n:Q", title="n", scale=alt.Scale(type="sqrt", range=[20, 400]), legend=alt.Legend(orient="top", format=",d", tickCount=3)),
             opacity=alt.condition(picked, alt.value(0.65), alt.value(0.2)),
             tooltip=tooltip,
         )

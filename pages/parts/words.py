@@ -18,11 +18,11 @@ DIRECTIONS = {
 }
 MEASURES = {
     "spearman_loss": "ρ of depth with vanilla loss",
-    "partial_spearman_loss": "the same without token and position",
+    "partial_spearman_loss": "ρ beyond token and position",
     "lexical_r2": "R² of depth from the token",
-    "routing_added_loss": "added loss of random routing, nats",
+    "routing_added_loss": "added loss of other routing, nats",
 }
-TRACKS = {True: "yes", False: "no", None: "undecided"}
+TRACKS = {True: "yes, depth tracks difficulty", False: "no, depth does not track difficulty", None: "undecided"}
 LEXICAL = {True: "Mainly lexical", False: "Not mainly lexical", None: "Lexical or not is undecided"}
 ROUTING = {True: "routing matters", False: "routing does not matter here", None: "whether routing matters is undecided"}
 
@@ -59,13 +59,19 @@ def verdict(checks: Checks, thresholds: Mapping[str, float]) -> str:
     """The answer for a checkpoint in one line, with its figures; thresholds that were moved are told."""
     tracks, lexical, routing = (rule.verdict for rule in checks.rules(thresholds))
     plain, partial, r2, swap = (estimate(found, 3) for found in checks.figures.values())
-    correlation = f"ρ = {plain} with the vanilla loss, {partial} beyond token and position." if plain != "–" else "No correlation with difficulty can be had here."
+    correlation = f"Spearman's ρ = {plain} with the vanilla loss, {partial} beyond token and position." if plain != "–" else "No correlation with difficulty can be had here."
     moved = "; ".join(f"{MEASURES[figure]} {limit:g} in place of {THRESHOLDS[figure]:g}" for figure, limit in thresholds.items() if limit != THRESHOLDS[figure])
     return (
         f"**{literal(checks.checkpoint)}: {TRACKS[tracks]}.** {correlation} "
-        f"{LEXICAL[lexical]} (R² = {r2}); {ROUTING[routing]} ({checks.policy or 'random'} routing: {swap} nats)."
+        f"{LEXICAL[lexical]} (R² = {r2}); {_routing(checks, routing)} ({checks.policy or 'random'} routing adds {swap} nats)."
         + (f" :orange-badge[thresholds moved] {moved}." if moved else "")
     )
+
+
+def _routing(checks: Checks, verdict: bool | None) -> str:
+    """An interval below zero is an answer too: another choice of tokens does better."""
+    found = checks.figures["routing_added_loss"]
+    return "another choice of tokens does better here" if found is not None and found.high < 0 else ROUTING[verdict]
 
 
 def contents(study: Study) -> str:

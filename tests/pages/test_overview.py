@@ -1,5 +1,7 @@
 """Overview: the answer for each checkpoint with its figures, the drawing of the routers, the facts of the file."""
 
+import dataclasses
+
 import pytest
 
 import db
@@ -17,14 +19,22 @@ def test_the_answer_carries_the_figures_of_the_study(app, study_file):
     line = app("pages/overview.py", study_file).markdown[1].value.splitlines()[1]
     found = db.open(study_file).correlations("expert-3").set_index("measure").loc["spearman_loss"]
     assert f"ρ = {words.interval(found.value, found.low, found.high, 3)} with the vanilla loss" in line
-    assert "random routing: " in line
+    assert "random routing adds " in line
 
 
-@pytest.mark.parametrize(("limit", "verdict"), [(-1.0, "yes"), (1.0, "no")])
+@pytest.mark.parametrize(("limit", "verdict"), [(-1.0, "yes, depth tracks difficulty"), (1.0, "no, depth does not track difficulty")])
 def test_the_verdict_is_that_of_the_reading_rules(study_file, limit, verdict):
     checks = db.open(study_file).checks("expert-3")
     thresholds = {**THRESHOLDS, "spearman_loss": limit, "partial_spearman_loss": -1.0}
     assert words.verdict(checks, thresholds).startswith(f"**{words.literal('expert-3')}: {verdict}.**")
+
+
+def test_a_routing_that_beats_the_router_is_no_proof_that_routing_does_not_matter(study_file):
+    checks = db.open(study_file).checks("expert-3")
+    added = checks.figures["routing_added_loss"]
+    better = dataclasses.replace(added, value=added.value - 9, low=added.low - 9, high=added.high - 9)
+    said = words.verdict(dataclasses.replace(checks, figures=checks.figures | {"routing_added_loss": better}), THRESHOLDS)
+    assert "another choice of tokens does better here (random routing adds −" in said
 
 
 def test_the_rules_stand_with_threshold_distance_and_origin(app, study_file):

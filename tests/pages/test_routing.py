@@ -128,6 +128,21 @@ def test_what_the_gate_does_is_said_only_as_far_as_its_interval_goes(figure, sai
     assert said in routing.gate_effect(row(gate_effect=figure))
 
 
+@pytest.mark.parametrize(
+    ("added", "effect", "said"),
+    [
+        ((0.08, 0.07, 0.09), (-0.04, -0.05, -0.03), "So **50%** of what it costs is the gate's doing."),
+        ((0.08, 0.07, 0.09), (-0.1, -0.12, -0.08), "So all of what it costs is the gate's doing."),
+        ((0.08, 0.07, 0.09), (0.03, 0.02, 0.04), "So it is **not the gate's doing**: the gate hides +0.0300 nats more."),
+        ((0.08, 0.07, 0.09), (0.01, -0.01, 0.03), "So it is **not the gate's doing**."),
+        ((0.08, -0.07, 0.09), (0.03, 0.02, 0.04), ""),
+        ((0.08, 0.07, 0.09), (0.03, None, None), ""),
+    ],
+)
+def test_whether_a_cost_is_the_gates_doing(added, effect, said):
+    assert routing.gate_part(row(added_loss=added, gate_effect=effect)) == said
+
+
 def test_the_replay_is_told_apart_from_swaps():
     said = routing.gate_effect(row(policy="router_depths_open", gate_effect=(0.004, 0.003, 0.005)))
     assert said == "Opening the gate on the very tokens that the router chose costs loss: gate effect +0.0040 nats \\[+0.0030, +0.0050\\]."
