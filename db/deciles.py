@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from db.groups import DECILES, Groups
-from db.intervals import RELIABLE, Estimate, add_columns, ratio
+from db.intervals import Estimate, add_columns, add_counts, ratio
 
 MEANS = ("vanilla_loss", "benefit", "benefit_open")
 FIGURES = ("mean_depth", "share_depth", *MEANS)
@@ -20,9 +20,8 @@ def table(groups: Groups, figures: Collection[str] = FIGURES) -> pd.DataFrame:
     share_depth_<d> (of the decile's positions), vanilla_loss, benefit and benefit_open (means in nats).
     NaN where undefined.
     """
-    positions = groups.by_decile_and_depth("positions").sum(axis=2)
-    frame = pd.DataFrame({"decile": np.arange(1, DECILES + 1), "n": positions.sum(axis=0).astype(int), "sequences": (positions != 0).sum(axis=0)})
-    frame["reliable"] = frame["sequences"] >= RELIABLE
+    frame = pd.DataFrame({"decile": np.arange(1, DECILES + 1)})
+    add_counts(frame, groups.by_decile_and_depth("positions").sum(axis=2))
     if "mean_depth" in figures:
         add_columns(frame, "mean_depth", mean_depth(groups))
     if "share_depth" in figures:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from db.deciles import share_of_depths
 from db.groups import DECILES, Groups
-from db.intervals import RELIABLE, Estimate, add_columns, ratio
+from db.intervals import Estimate, add_columns, add_counts, ratio
 
 BENEFITS = ("benefit", "benefit_open")
 FIGURES = ("share", *BENEFITS)
@@ -39,8 +39,7 @@ def by_decile(groups: Groups, figures: Collection[str] = FIGURES) -> pd.DataFram
     """One row is a decile and a depth: n, sequences, reliable, and those of FIGURES asked for with intervals: share (of the decile's positions), benefit, benefit_open (means in nats)."""
     positions = groups.by_decile_and_depth("positions")
     frame = pd.DataFrame({"decile": np.repeat(np.arange(1, DECILES + 1), groups.depths), "depth": np.tile(np.arange(1, groups.depths + 1), DECILES)})
-    frame["n"], frame["sequences"] = positions.sum(axis=0).ravel().astype(int), (positions != 0).sum(axis=0).ravel()
-    frame["reliable"] = frame["sequences"] >= RELIABLE
+    add_counts(frame, positions)
     if "share" in figures:
         add_columns(frame, "share", share_of_depths(groups))
     for name in BENEFITS:

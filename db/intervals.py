@@ -92,6 +92,12 @@ def mean(values: ArrayLike, n: ArrayLike) -> Estimate:
     return of_sums(divide, values[used], np.ones(used.sum()), n=n[used])
 
 
+def add_counts(frame: pd.DataFrame, n: NDArray) -> None:
+    """Add what stands behind the figures of a frame: columns n (positions), sequences (with any) and reliable. n: [sequences, ...], a place a row."""
+    frame["n"], frame["sequences"] = n.sum(axis=0).ravel().astype(int), (n != 0).sum(axis=0).ravel()
+    frame["reliable"] = frame["sequences"] >= RELIABLE
+
+
 def add_columns(frame: pd.DataFrame, name: str, estimate: Estimate) -> None:
     """Add a figure to a frame of its length: columns `name`, `name`_low and `name`_high."""
     for suffix, values in (("", estimate.value), ("_low", estimate.low), ("_high", estimate.high)):

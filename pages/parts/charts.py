@@ -114,9 +114,9 @@ def _check(frame: pd.DataFrame, checkpoints: list[str], figure: str) -> alt.Laye
     return alt.layer(limit, interval, point).properties(height=90 + 26 * max(1, frame["checkpoint"].nunique()), title=alt.TitleParams(title, fontSize=13, fontWeight="normal"))
 
 
-def shared_domain(figures: Iterable[tuple[pd.DataFrame, str]]) -> list[float]:
-    """From the lowest to the highest end of any interval, and zero. `figures`: frames, each with the column of its figure."""
-    ends = pd.concat([frame[[value, f"{value}_low", f"{value}_high"]].stack() for frame, value in figures])
+def shared_domain(frames: Iterable[pd.DataFrame], *values: str) -> list[float]:
+    """From the lowest to the highest end of any interval, and zero."""
+    ends = pd.concat([frame[[value, f"{value}_low", f"{value}_high"]].stack() for frame in frames for value in values])
     return [min(0.0, ends.min()), max(0.0, ends.max())] if len(ends) else [0.0, 1.0]
 
 

@@ -35,9 +35,9 @@ class Asked:
     def recursions(self) -> int:
         return max(map(self.study.recursions, self.checkpoints))
 
-    def frame(self, question: str, figure: str, by: str | None = None) -> pd.DataFrame:
-        """Rows with positions of `deciles` or `depths_by_decile` with one figure, for each checkpoint."""
-        found = of_each(self.study, question, self.checkpoints, by or self.by, self.where, self.within, (figure,))
+    def frame(self, question: str, figures: list[str], by: str | None = None) -> pd.DataFrame:
+        """Rows with positions of `deciles` or `depths_by_decile` with some figures, for each checkpoint."""
+        found = of_each(self.study, question, self.checkpoints, by or self.by, self.where, self.within, figures)
         return found[found["n"] > 0].copy()
 
     def sql(self, name: str, by: str | None = None) -> str:
@@ -46,7 +46,7 @@ class Asked:
 
 def depth(asked: Asked) -> None:
     """Mean depth in each decile."""
-    frame = asked.frame("deciles", "mean_depth")
+    frame = asked.frame("deciles", ["mean_depth"])
     sentence = words.depth_by_decile(frame)
     st.markdown(sentence)
     chart = charts.depth_by_decile(frame, asked.study.routed, asked.recursions, asked.by, asked.apart)
@@ -55,7 +55,7 @@ def depth(asked: Asked) -> None:
 
 def shares(asked: Asked) -> None:
     """The share of each depth in each decile."""
-    frame = asked.frame("depths_by_decile", "share")
+    frame = asked.frame("depths_by_decile", ["share"])
     frame["of"] = frame.groupby(["checkpoint", "decile"])["n"].transform("sum")
     chart = charts.depth_shares(frame, asked.recursions, asked.by)
     _exhibit(asked, frame, chart, "depth_shares", "share", 3, asked.sql("shown_depths_by_decile"), f"The share of each depth in each decile of vanilla {asked.by}, as in the table.")
@@ -75,10 +75,10 @@ def benefit(asked: Asked) -> None:
     """Benefit in each decile of loss and, beside it, of entropy."""
     st.markdown(BENEFIT)
     values = _choose_gate()
-    frames = {value: {by: asked.frame("deciles", value, by) for by in charts.ENDS} for value in values}
-    domain = charts.shared_domain([(frame, value) for value, each in frames.items() for frame in each.values()])
-    for value, each in frames.items():
-        for column, (by, frame) in zip(st.columns(2), each.items()):
+    frames = {by: asked.frame("deciles", values, by) for by in charts.ENDS}
+    domain = charts.shared_domain(frames.values(), *values)
+    for value in values:
+        for column, (by, frame) in zip(st.columns(2), frames.items()):
             with column:
                 _benefit(asked, frame, value, by, domain)
 
@@ -93,8 +93,9 @@ def _benefit(asked: Asked, frame: pd.DataFrame, value: str, by: str, domain: lis
 def benefit_by_depth(asked: Asked) -> None:
     """Benefit at each depth in each decile as a heat map."""
     st.markdown(BENEFIT)
-    for value in _choose_gate():
-        counted = asked.frame("depths_by_decile", value)
+    values = _choose_gate()
+    counted = asked.frame("depths_by_decile", values)
+    for value in values:
         frame = counted.dropna(subset=[value])
         if frame.empty and len(counted):
             st.info(NOT_RUN.format(GATE_WORDS[value]), icon=":material/info:")

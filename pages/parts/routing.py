@@ -121,7 +121,7 @@ def effects(frame: pd.DataFrame) -> alt.LayerChart:
 
 def costs_by(frame: pd.DataFrame, by: str, swaps: list[str]) -> list[alt.LayerChart]:
     """Added loss by depth or decile, with intervals: a figure for each gate, on one scale. `swaps`, all of the checkpoint, fixes who has which look. `frame`: labelled."""
-    domain = shared_domain([(frame, "added_loss")])
+    domain = shared_domain([frame], "added_loss")
     gates = [gate for gate in GATES.values() if gate in set(frame["held"])]
     return [_line(frame[frame["held"] == gate], by, _look("swap", swaps, frame["swap"]), domain).properties(title=gate, height=HEIGHT) for gate in gates]
 

@@ -2,12 +2,11 @@
 
 One reader walks through all pages by the links of the sidebar, first alone, then while another reader's
 bomb runs, which is asked again whenever its limits have ended it. A time is from the click until the
-new page stands and its script has ended: the median of VISITS, in seconds.
+new page stands, see tests/pages/speed.py: the median of VISITS, in seconds.
 """
 
 import os
 import sys
-import time
 from pathlib import Path
 from statistics import median
 from urllib.parse import quote
@@ -16,16 +15,13 @@ from playwright.sync_api import Browser, Page
 
 from pages.parts.shell import NAMES
 from tests.pages.conftest import chromium, server
+from tests.pages.speed import follow, stand
 
 VISITS = 3
 BOMBS = {
     "endless join": "select count(*) from range(100000) a, range(10000000) b where a.range < b.range",
     "huge list": "select len(list_transform(range(200000000), lambda x: x + 1))",
 }
-STANDS = """before => {
-    const title = document.querySelector('h1'), app = document.querySelector('[data-testid=stApp]');
-    return title && title.innerText !== before && app.dataset.testScriptState === 'notRunning';
-}"""
 
 
 class Bomb:
@@ -46,15 +42,6 @@ class Bomb:
         self._page.close()
 
 
-def visit(page: Page, name: str) -> float:
-    """Seconds from the click on a page's link until the page stands."""
-    before = page.locator("h1").inner_text()
-    start = time.perf_counter()
-    page.locator(f'[data-testid=stSidebarNavLink][href*="/{name}"]').click()
-    page.wait_for_function(STANDS, arg=before)
-    return time.perf_counter() - start
-
-
 def walk(page: Page, bomb: Bomb | None) -> dict[str, float]:
     """The median time of every page."""
     times: dict[str, list[float]] = {name: [] for name in NAMES}
@@ -62,7 +49,7 @@ def walk(page: Page, bomb: Bomb | None) -> dict[str, float]:
         for name in NAMES:
             if bomb:
                 bomb.burn()
-            times[name].append(visit(page, name))
+            times[name].append(follow(page, name))
     return {name: median(found) for name, found in times.items()}
 
 
@@ -76,9 +63,9 @@ def main(path: Path) -> None:
     with server("--db", str(path)) as address, chromium() as browser:
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         page.goto(f"{address}/{NAMES[-1]}")
-        page.wait_for_function(STANDS, arg="")
+        stand(page)
         for name in NAMES:  # every answer is then remembered, as it is for all readers but the first
-            visit(page, name)
+            follow(page, name)
         show("quiet", walk(page, None))
         for name, query in BOMBS.items():
             bomb = Bomb(browser, address, query)
