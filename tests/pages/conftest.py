@@ -13,15 +13,18 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from streamlit.testing.v1 import AppTest
 
 from tests.pages import studies
 
 ROOT = Path(__file__).parents[2]
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE = 60_000  # milliseconds that a busy machine is given to show what is expected
 # Streamlit looks for its server under the address of a page before it looks at the root.
 PROBES = ("/_stcore/health", "/_stcore/host-config")
+
+expect.set_options(timeout=PATIENCE)
 
 
 def _fixture(name: str):
@@ -105,7 +108,9 @@ def start() -> Iterator[Callable[..., str]]:
 @pytest.fixture(scope="session")
 def window(browser) -> BrowserContext:
     """Where pages open: they share what the browser has loaded of Streamlit itself, and nothing else."""
-    return browser.new_context()
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE)
+    return context
 
 
 @pytest.fixture

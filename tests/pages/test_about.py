@@ -7,6 +7,7 @@ import shutil
 
 import duckdb
 import pytest
+from playwright.sync_api import expect
 
 import db
 from pages.parts import about, dictionary
@@ -112,6 +113,6 @@ def test_a_file_that_says_little_of_its_making_has_its_page_too(app, tmp_path):
 
 def test_a_check_runs_in_the_browser_and_a_link_keeps_the_search(visit, serve, study_file):
     page = visit(f"{serve(study_file)}/about?find=margin")
-    assert page.get_by_label("Find a column").input_value() == "margin"
+    expect(page.get_by_label("Find a column")).to_have_value("margin")
     page.get_by_role("button", name="Check the file").click()
     page.get_by_text(WHOLE).wait_for()

@@ -1,10 +1,12 @@
 """Deciles: the page's figures are those of plain SQL over the file, and its words follow from intervals."""
 
+import re
 import shutil
 
 import duckdb
 import pandas as pd
 import pytest
+from playwright.sync_api import expect
 
 from pages.parts import charts, exhibit, words
 
@@ -103,7 +105,7 @@ def test_charts_are_drawn_and_described(visit, serve, study_file, view, charts_s
     page = visit(f"{serve(study_file)}/deciles?view={view}", ready=f"{CHART} svg.marks")
     page.wait_for_function(f"document.querySelectorAll('{CHART} svg.marks').length === {charts_shown}")
     for chart in page.locator(CHART).all():
-        assert "expert-3 (mean depth " in chart.get_attribute("aria-label") or "expert-3 +" in chart.get_attribute("aria-label")
+        expect(chart).to_have_attribute("aria-label", re.compile(r"expert-3 (\(mean depth |\+)"))
 
 
 def test_shares_of_depths_are_those_of_plain_sql(app, study_file, tmp_path):

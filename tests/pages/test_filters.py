@@ -4,6 +4,7 @@ import shutil
 
 import duckdb
 import pytest
+from playwright.sync_api import expect
 
 import db
 from db import conditions
@@ -97,11 +98,12 @@ def test_a_click_becomes_the_filter_a_link_restores_it_and_one_click_clears_it(v
     page.locator("svg.marks path[aria-roledescription=bar]").first.click()
     page.wait_for_function("location.search.includes('loss_decile_from=')")
     page.wait_for_function(SETTLED)
+    expect(page.locator(KEPT)).to_contain_text("decile of vanilla loss")
+    expect(page.locator(KEPT)).to_contain_text("depth")
     told = page.locator(KEPT).inner_text()
-    assert "decile of vanilla loss" in told and "depth" in told
     again = visit(page.url.split("?")[0] + page.evaluate("location.search"), ready=KEPT)
     again.wait_for_function(SETTLED)
-    assert again.locator(KEPT).inner_text() == told
+    expect(again.locator(KEPT)).to_have_text(told)
     again.get_by_role("button", name="Clear the filter").click()
     again.get_by_text("All positions.").wait_for()
     again.wait_for_function("!location.search.includes('decile_from')")

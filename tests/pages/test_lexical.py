@@ -5,6 +5,7 @@ import shutil
 import duckdb
 import pandas as pd
 import pytest
+from playwright.sync_api import expect
 
 import db
 from pages.parts import lexical
@@ -112,7 +113,7 @@ def test_without_a_router_the_page_says_so(app, vanilla_file):
 
 def test_the_chart_is_drawn_described_and_taken_away(visit, serve, study_file):
     page = settled(visit(f"{serve(study_file)}/lexical?others=true&position_from=9", ready=CHART))
-    assert "R² of depth from the token: expert-2" in page.get_by_test_id("stVegaLiteChart").evaluate("chart => chart.outerHTML")
+    page.get_by_label("R² of depth from the token: expert-2").first.wait_for(state="attached")
     said = page.locator("[data-testid=stMain] li").all_inner_texts()
     page.get_by_role("button", name="Take away").click()
     with page.expect_download() as download:
@@ -120,4 +121,4 @@ def test_the_chart_is_drawn_described_and_taken_away(visit, serve, study_file):
     drawn = download.value.path().read_text(encoding="utf-8")
     assert "position from 9" in drawn and "SHA-256" in drawn and "held-out positions" in drawn
     again = settled(visit(page.url, ready=CHART))
-    assert again.locator("[data-testid=stMain] li").all_inner_texts() == said
+    expect(again.locator("[data-testid=stMain] li")).to_have_text(said, use_inner_text=True)

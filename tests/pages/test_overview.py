@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from playwright.sync_api import expect
 
 import db
 from db.rules import THRESHOLDS
@@ -104,8 +105,8 @@ def test_the_drawing_obeys_the_rules_it_explains():
 
 def test_the_drawing_is_a_table_that_can_be_read_aloud(visit, serve, study_file):
     page = visit(f"{serve(study_file)}/overview", ready=".routers table")
-    assert page.locator(".routers table").count() == 2
-    assert page.locator(".expert [aria-label=processed]").count() == sum(routers.EXPERT)
+    expect(page.locator(".routers table")).to_have_count(2)
+    expect(page.locator(".expert [aria-label=processed]")).to_have_count(sum(routers.EXPERT))
 
 
 def test_signs_in_names_stay_signs():

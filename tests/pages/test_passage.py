@@ -1,6 +1,7 @@
 """Passage: what is written in the file is what the reader sees, by eye, by pointer and by keyboard."""
 
 import pytest
+from playwright.sync_api import expect
 
 import db
 from tests.pages.studies import LENGTH, MARKUP
@@ -13,17 +14,20 @@ def token(page, index):
     return page.locator(f'.token[data-index="{index}"]')
 
 
-def focused(page):
-    """data-index of the focused token; None where focus is elsewhere."""
-    return page.evaluate(f"document.querySelector('{INSIDE}').shadowRoot.activeElement?.dataset.index ?? null")
+def holds_focus(page, index):
+    """The token with this data-index has the focus; None: no token has it."""
+    due = "null" if index is None else f"'{index}'"
+    page.wait_for_function(f"(document.querySelector('{INSIDE}').shadowRoot.activeElement?.dataset.index ?? null) === {due}")
 
 
-def current(page):
-    return int(page.locator('.token[aria-selected="true"]').get_attribute("data-index"))
+def stands_at(page, index):
+    """The chosen token is this one."""
+    expect(page.locator('.token[aria-selected="true"]')).to_have_attribute("data-index", str(index))
 
 
-def card(page):
-    return page.locator(CARD).inner_text()
+def says(page, text):
+    """The card holds this text."""
+    expect(page.locator(CARD)).to_contain_text(text)
 
 
 def test_it_opens_on_sequence_0_of_expert_3(app, study_file):
@@ -64,24 +68,24 @@ def test_a_model_without_a_router_has_no_depth_to_show(app, vanilla_file):
 def test_an_unknown_checkpoint_in_the_address_falls_back(visit, serve, study_file):
     page = visit(serve(study_file) + "/passage?checkpoint=expert-9&sequence=99&quantity=speed&position=900", ready=".token")
     page.wait_for_function("location.search === '?position=900'")
-    assert current(page) == 0
+    stands_at(page, 0)
 
 
 def test_tokens_that_are_markup_are_shown_as_text(visit, serve, study_file):
     page = visit(serve(study_file) + "/passage", ready=".token")
     for index, markup in enumerate(MARKUP, 1):
-        assert token(page, index).text_content() == markup
+        expect(token(page, index)).to_have_text(markup)
         token(page, index).hover()
-        assert page.locator(".card h3 code").first.text_content() == markup
-    assert page.locator(".text script, .text img, .text b, .card script, .card img").count() == 0
+        expect(page.locator(".card h3 code").first).to_have_text(markup)
+    expect(page.locator(".text script, .text img, .text b, .card script, .card img")).to_have_count(0)
 
 
 def test_newlines_tabs_and_document_ends_are_visible(visit, serve, study_file):
     page = visit(serve(study_file) + "/passage", ready=".token")
     end = db.open(study_file).passage("expert-3", 0).query("is_special").index[0]
-    assert token(page, len(MARKUP) + 1).inner_text() == "⇥"
-    assert token(page, len(MARKUP) + 2).inner_text() == "↵"
-    assert token(page, end).inner_text() == "<|endoftext|>"
+    expect(token(page, len(MARKUP) + 1)).to_have_text("⇥", use_inner_text=True)
+    expect(token(page, len(MARKUP) + 2)).to_have_text("↵", use_inner_text=True)
+    expect(token(page, end)).to_have_text("<|endoftext|>")
     assert token(page, end).evaluate("token => token.nextSibling.textContent") == "document ends"
     assert token(page, end + 1).bounding_box()["y"] > token(page, end).bounding_box()["y"]
 
@@ -89,51 +93,56 @@ def test_newlines_tabs_and_document_ends_are_visible(visit, serve, study_file):
 def test_the_card_says_what_the_file_says(visit, serve, study_file):
     page = visit(serve(study_file) + "/passage?checkpoint=expert-3&sequence=2&position=17", ready=".token")
     row = db.open(study_file).passage("expert-3", 2).iloc[17]
-    said = card(page)
+    says(page, "position 17 of sequence 2")
+    said = page.locator(CARD).inner_text()
     assert f"position 17 of sequence 2, token id {row.token_id}" in said
     assert f"{row.depth} of 3" in said
     for figure in (row.vanilla_loss, row.vanilla_entropy, row.loss_router, row.loss_random, row.loss_inverted_open, row.loss_depth_3, row.loss_router_depths_open, row.probability_1):
         assert f"{figure:.3f}" in said
     assert f"{row.loss_percentile:.1f}% of the file" in said
-    assert page.locator(".card h3 code").all_text_contents() == [row.token, row.next_token]
+    expect(page.locator(".card h3 code")).to_have_text([row.token, row.next_token])
     assert said.count("not a candidate") == 3 - row.depth if row.depth < 3 else True
 
 
 def test_the_last_token_predicts_nothing(visit, serve, study_file):
     page = visit(serve(study_file) + f"/passage?position={LENGTH - 1}", ready=".token")
-    assert "nothing: the sequence ends here" in card(page)
+    says(page, "nothing: the sequence ends here")
 
 
 def test_hover_shows_a_token_and_leaving_returns_to_the_chosen_one(visit, serve, study_file):
     page = visit(serve(study_file) + "/passage?position=3", ready=".token")
     token(page, 20).hover()
-    assert "position 20 of" in card(page)
+    says(page, "position 20 of")
     page.locator("h1").hover()
-    assert "position 3 of" in card(page)
-    assert "position=3" in page.url
+    says(page, "position 3 of")
+    page.wait_for_url("**position=3")
 
 
 def test_keys_walk_the_text_and_one_tab_leaves_it(visit, serve, study_file):
     page = visit(serve(study_file) + "/passage", ready=".token")
     page.get_by_role("radio", name="probability").focus()
     page.keyboard.press("Tab")
-    assert focused(page) == "0" and "position 0 of" in card(page)
+    holds_focus(page, 0)
+    says(page, "position 0 of")
     steps = {"ArrowRight": 1, "End": LENGTH - 1, "ArrowLeft": LENGTH - 2, "Home": 0}
     for key, index in steps.items():
         page.keyboard.press(key)
-        assert focused(page) == str(index) and current(page) == index and f"position {index} of" in card(page)
+        holds_focus(page, index)
+        stands_at(page, index)
+        says(page, f"position {index} of")
     page.keyboard.press("ArrowDown")
-    below = current(page)
+    expect(token(page, 0)).to_have_attribute("aria-selected", "false")
+    below = int(page.locator('.token[aria-selected="true"]').get_attribute("data-index"))
     assert token(page, below).bounding_box()["y"] > token(page, 0).bounding_box()["y"]
-    assert page.url.endswith(f"position={below}")
+    page.wait_for_url(f"**position={below}")
     page.keyboard.press("ArrowUp")
-    assert current(page) == 0
+    stands_at(page, 0)
     page.keyboard.press("Tab")
-    assert focused(page) is None
+    holds_focus(page, None)
     page.keyboard.press("Shift+Tab")
-    assert focused(page) == "0"
+    holds_focus(page, 0)
     page.keyboard.press("Shift+Tab")
-    assert focused(page) is None
+    holds_focus(page, None)
 
 
 def test_keys_of_the_app_stay_out_of_the_text(visit, serve, study_file):
@@ -153,19 +162,19 @@ def test_a_link_restores_the_view_in_a_fresh_browser(visit, serve, study_file):
     page.get_by_role("radio", name="entropy").click()
     page.locator(".legend").get_by_text("most certain fifth of the file").wait_for()
     token(page, 29).click()
-    assert page.url.endswith("/passage?quantity=entropy&sequence=1&position=29")
+    page.wait_for_url("**/passage?quantity=entropy&sequence=1&position=29")
     again = visit(page.url, ready=".token")
     again.locator(".legend").get_by_text("most certain fifth of the file").wait_for()
-    assert current(again) == 29
-    assert card(again) == card(page)
-    assert again.locator(".text").inner_text() == page.locator(".text").inner_text()
+    stands_at(again, 29)
+    expect(again.locator(CARD)).to_have_text(page.locator(CARD).inner_text(), use_inner_text=True)
+    expect(again.locator(".text")).to_have_text(page.locator(".text").inner_text(), use_inner_text=True)
 
 
 def test_another_sequence_starts_at_its_first_token(visit, serve, study_file):
     page = visit(serve(study_file) + "/passage?position=29", ready=".token")
     page.get_by_test_id("stNumberInputStepUp").click()
     page.wait_for_function("location.search === '?sequence=1'")
-    assert current(page) == 0
+    stands_at(page, 0)
 
 
 def test_depth_is_told_without_colour(visit, serve, study_file):
@@ -188,15 +197,15 @@ def test_text_reads_on_every_colour(visit, serve, study_file, quantity, dark):
 def test_ids_stand_where_there_is_no_tokenizer(visit, serve, long_file):
     page = visit(serve(long_file) + "/passage?position=5", ready=".token")
     ids = db.open(long_file).passage("expert-3", 0)["token_id"]
-    assert page.locator(".text").inner_text().split() == [str(id) for id in ids]
-    assert page.locator(".card h3 code").all_text_contents() == [str(ids[5]), str(ids[6])]
+    expect(page.locator(".text .token")).to_have_text([str(id) for id in ids], use_inner_text=True)
+    expect(page.locator(".card h3 code")).to_have_text([str(ids[5]), str(ids[6])])
 
 
 def test_2048_tokens_are_all_there_and_can_be_reached(visit, serve, long_file):
     page = visit(serve(long_file) + "/passage?sequence=2&position=2047", ready='.token[data-index="2047"]')
-    assert page.locator(".text .token").count() == 2048
-    assert token(page, 2047).bounding_box()["y"] < 900  # a link scrolls to its token
-    assert page.locator(CARD).bounding_box()["y"] < 900
+    expect(page.locator(".text .token")).to_have_count(2048)
+    expect(token(page, 2047)).to_be_in_viewport()  # a link scrolls to its token
+    expect(page.locator(CARD)).to_be_in_viewport()
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -231,7 +240,7 @@ def test_five_checkpoints_stand_in_rows_aligned_with_their_tokens(visit, serve, 
         assert shown == study.passage(other, 0)["depth"].tolist()
     mark, word = token(page, 12).locator("i").first.bounding_box(), token(page, 12).bounding_box()
     assert word["x"] <= mark["x"] and mark["x"] + mark["width"] <= word["x"] + word["width"] and mark["y"] > word["y"]
-    assert "Rows: expert-3 (text), expert-2, expert-4, token-3" in page.locator(".legend").inner_text()
+    expect(page.locator(".legend")).to_contain_text("Rows: expert-3 (text), expert-2, expert-4, token-3")
     assert page.locator(".card tr", has_text="expert-4").first.inner_text().split("\t")[1].startswith(str(study.passage("expert-4", 0)["depth"][0]))
 
 
@@ -241,10 +250,10 @@ def test_a_word_is_found_pointed_out_and_walked_through(visit, serve, study_file
     firsts = [at for at in range(len(words) - 1) if words[at].endswith("w1") and words[at + 1].startswith(" w")]
     found = page.locator(".token.found").evaluate_all("tokens => tokens.map((token) => Number(token.dataset.index))")
     assert found == sorted({at for first in firsts for at in (first, first + 1)})
-    assert f"{len(firsts)} place" in page.locator(".finds").inner_text()
-    assert current(page) == firsts[0]
+    expect(page.locator(".finds")).to_contain_text(f"{len(firsts)} place")
+    stands_at(page, firsts[0])
     page.get_by_role("button", name="previous").click()
-    assert current(page) == firsts[-1]
+    stands_at(page, firsts[-1])
 
 
 def test_what_is_not_there_is_said(app, study_file):

@@ -5,6 +5,7 @@ import shutil
 import duckdb
 import pandas as pd
 import pytest
+from playwright.sync_api import expect
 
 from pages.parts import routing
 from tests import small_file
@@ -176,7 +177,7 @@ def test_without_a_router_the_page_says_so(app, vanilla_file):
 def test_views_follow_each_other_in_the_browser_and_the_link_shows_the_same_again(visit, serve, study_file, by_sql):
     page = settled(visit(f"{serve(study_file)}/routing?checkpoint=expert-3&depths=3", ready=CHART))
     expected = by_sql(difference("random"), "depth = 3")[0]
-    assert f"{expected:+.4f} nats".replace("-", "−") in page.locator("[data-testid=stMain]").inner_text()
+    expect(page.locator("[data-testid=stMain]")).to_contain_text(f"{expected:+.4f} nats".replace("-", "−"))
     page.get_by_role("radio", name="by depth or decile").click()
     page.wait_for_url("**routing=by**")
     page.wait_for_function(f"document.querySelectorAll('{CHART}').length === 2")

@@ -5,6 +5,7 @@ import os
 import shutil
 
 import pytest
+from playwright.sync_api import expect
 
 from pages.parts import shell
 from pages.parts.words import literal
@@ -37,16 +38,16 @@ def test_a_page_runs_alone_and_through_app(app, study_file, name):
 @pytest.mark.parametrize(("width", "dark"), [(1400, False), (390, True)])
 def test_a_page_in_a_browser_complains_of_nothing_and_fits(visit, serve, study_file, name, width, dark):
     page = settled(visit(f"{serve(study_file)}/{name}", width=width, dark=dark))
-    assert page.locator("h1").inner_text() == TITLES[name]
+    expect(page.locator("h1")).to_have_text(TITLES[name])
     assert page.get_by_test_id("stException").count() == 0
     assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= width
 
 
 def test_the_first_link_into_a_fresh_server_finds_its_page(visit, start, study_file):
     page = settled(visit(start("--db", str(study_file)) + "/passage?position=7", ready=".token"))
-    assert page.get_by_test_id("stSidebarNavLink").count() == len(shell.NAMES)
+    expect(page.get_by_test_id("stSidebarNavLink")).to_have_count(len(shell.NAMES))
     assert page.locator("[role=dialog]").count() == 0
-    assert "position 7 of" in page.locator(".card").inner_text()
+    expect(page.locator(".card")).to_contain_text("position 7 of")
 
 
 def test_the_bare_address_leads_to_the_overview_and_keeps_its_query(visit, serve, study_file):
@@ -91,13 +92,13 @@ def test_files_in_db_can_be_chosen_and_linked_the_newest_first(visit, start, tre
     address = start(root=tree)
     page = settled(visit(f"{address}/passage", ready=".token"))
     box = page.get_by_test_id("stSidebarContent").get_by_test_id("stSelectbox")
-    assert "study" in box.inner_text() or box.locator("input").input_value() == "study"
+    expect(box.locator("input")).to_have_value("study")
     box.click()
-    assert page.get_by_role("option").all_inner_texts() == ["study", "alone"]
+    expect(page.get_by_role("option")).to_have_text(["study", "alone"])
     page.get_by_role("option", name="alone").click()
     page.wait_for_url("**/passage?file=alone")
     again = settled(visit(f"{address}/passage?file=alone&quantity=loss", ready="[data-testid=stAlert]"))
-    assert "no reference model" in again.get_by_test_id("stAlert").inner_text()
+    expect(again.get_by_test_id("stAlert")).to_contain_text("no reference model")
 
 
 def test_without_a_file_the_app_explains_itself_builds_the_demo_and_opens_it(visit, start, tree):
@@ -105,12 +106,12 @@ def test_without_a_file_the_app_explains_itself_builds_the_demo_and_opens_it(vis
     facts.write_text(json.dumps({**json.loads(facts.read_text()), "predictions": 4 * (LENGTH - 1)}))
     address = start(root=tree)
     page = settled(visit(f"{address}/passage"))
-    assert "There is no such file in the folder db yet." in page.locator("[data-testid=stMain]").inner_text()
+    expect(page.locator("[data-testid=stMain]")).to_contain_text("There is no such file in the folder db yet.")
     page.get_by_role("button", name="Build the demo").click()
     page.get_by_test_id("stProgress").wait_for()
     page.get_by_text("building the file").wait_for(timeout=120_000)
     page.wait_for_selector(".token", timeout=60_000)
-    assert page.locator("h1").inner_text() == TITLES["passage"]
+    expect(page.locator("h1")).to_have_text(TITLES["passage"])
     assert (tree / "db" / "demo.duckdb").exists()
 
 
@@ -119,5 +120,5 @@ def test_a_demo_that_cannot_be_built_says_why_and_is_offered_again(visit, start,
     page = settled(visit(start(root=tree)))
     page.get_by_role("button", name="Build the demo").click()
     page.get_by_test_id("stAlert").wait_for()
-    assert "No module named precompute.__main__" in page.get_by_test_id("stAlert").inner_text()
-    assert page.get_by_role("button", name="Build the demo").is_visible()
+    expect(page.get_by_test_id("stAlert")).to_contain_text("No module named precompute.__main__")
+    expect(page.get_by_role("button", name="Build the demo")).to_be_visible()

@@ -2,6 +2,7 @@
 
 import datetime
 import hashlib
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from playwright.sync_api import expect
 
 from db.connection import CONFIGURATION
 from db.query import examples
@@ -192,8 +194,8 @@ def test_a_link_shows_rows_and_chart_in_a_fresh_browser_and_the_files_open(visit
     page = visit(f"{serve(study_file)}/sql?chart=bars&y=n&x=depth&by=checkpoint&query={DEPTHS.replace(' ', '+')}", ready="[data-testid=stVegaLiteChart]")
     page.get_by_test_id("stVegaLiteChart").scroll_into_view_if_needed()
     page.wait_for_selector("[data-testid=stVegaLiteChart] svg")
-    assert page.locator("textarea").input_value() == DEPTHS
-    assert page.get_by_test_id("stVegaLiteChart").evaluate("chart => chart.outerHTML").count("Bars: n by depth, coloured by checkpoint, 12 rows.")
+    expect(page.locator("textarea")).to_have_value(DEPTHS)
+    page.get_by_label("Bars: n by depth, coloured by checkpoint, 12 rows.").first.wait_for(state="attached")
     with page.expect_download() as csv:
         page.get_by_role("button", name="CSV", exact=True).click()
     with page.expect_download() as parquet:
@@ -225,12 +227,12 @@ def test_a_query_whose_page_is_left_is_stopped_and_still_stands_there(visit, ser
     page.wait_for_selector(".token")
     page.get_by_test_id("stSidebarNavLink").get_by_text("SQL").click()
     page.get_by_text("The query was stopped.").first.wait_for()
-    assert page.locator("textarea").input_value() == ENDLESS
+    expect(page.locator("textarea")).to_have_value(ENDLESS)
 
 
 def test_text_of_the_file_and_of_errors_is_never_markup(visit, serve, study_file):
     page = visit(f"{serve(study_file)}/sql?query=select+'<b>**x**</b>'::int", ready="[data-testid=stAlert]")
-    assert "<b>**x**</b>" in page.get_by_test_id("stAlert").inner_text()
+    expect(page.get_by_test_id("stAlert")).to_contain_text("<b>**x**</b>")
     assert page.get_by_test_id("stAlert").locator("b, strong").count() == 0
 
 
@@ -240,5 +242,5 @@ def test_the_sql_behind_a_figure_opens_here_and_replaces_what_stood_here(visit, 
     page.get_by_role("button", name="Take away").first.click()
     page.get_by_role("link", name="Open on the SQL page").first.click()
     page.get_by_text("rows in").first.wait_for()
-    assert page.locator("textarea").input_value().startswith("with")
-    assert "query=with" in page.url
+    expect(page.locator("textarea")).to_have_value(re.compile("^with"))
+    page.wait_for_url("**query=with*")

@@ -5,6 +5,7 @@ import shutil
 import duckdb
 import pandas as pd
 import pytest
+from playwright.sync_api import expect
 
 from pages.parts import tokens
 from tests.pages.studies import MARKUP, OTHERS
@@ -113,9 +114,9 @@ def test_an_occurrence_opens_in_its_passage_and_the_link_shows_the_same_again(vi
     line.click()
     page.wait_for_selector(".card")
     page.wait_for_function("document.querySelector('h1').innerText === 'Which tokens go deep?'")
-    assert f"position {position} of sequence {sequence}" in page.locator(".card").inner_text()
+    expect(page.locator(".card")).to_contain_text(f"position {position} of sequence {sequence}")
     again = settled(visit(address, ready=".occurrences a"))
-    assert again.locator(".occurrences").inner_text() == text
+    expect(again.locator(".occurrences")).to_have_text(text, use_inner_text=True)
 
 
 def test_a_point_of_the_scatter_opens_its_card(visit, serve, study_file):
