@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 import duckdb
@@ -76,27 +77,26 @@ class File:
         row = self._remembered("counts").iloc[0]
         return {name: None if pd.isna(value) else int(value) for name, value in row.items()}
 
-    @property
+    @cached_property
     def reference(self) -> str | None:
         """Id of the checkpoint whose losses are the difficulty, if the file has one."""
-        found = self.checkpoints.query("is_reference")["checkpoint"]
-        return None if found.empty else found.iloc[0]
+        return next((row.checkpoint for row in self.checkpoints.itertuples() if row.is_reference), None)
 
-    @property
+    @cached_property
     def observed(self) -> list[str]:
         """Ids of the checkpoints with observations."""
-        return self.checkpoints.query("is_observed")["checkpoint"].tolist()
+        return [row.checkpoint for row in self.checkpoints.itertuples() if row.is_observed]
 
-    @property
+    @cached_property
     def routed(self) -> list[str]:
         """Ids of the observed checkpoints whose tokens have depths that differ."""
-        return self.checkpoints.query("is_observed and kind not in ['vanilla', 'recursive']")["checkpoint"].tolist()
+        return [row.checkpoint for row in self.checkpoints.itertuples() if row.is_observed and row.kind not in ("vanilla", "recursive")]
 
     def checkpoint(self, checkpoint: str) -> pd.Series:
         """The row of `checkpoints` of an observed checkpoint. Raises UserError for any other id."""
         if checkpoint not in self.observed:
             raise UserError(f"{self.name} has no observations of checkpoint {checkpoint!r}; it has {', '.join(self.observed) or 'none'}.")
-        return self.checkpoints.set_index("checkpoint", drop=False).loc[checkpoint]
+        return self.checkpoints.iloc[self.checkpoints["checkpoint"].tolist().index(checkpoint)]
 
     def recursions(self, checkpoint: str) -> int:
         """Its number of recursions R, 1 for vanilla."""
@@ -105,7 +105,7 @@ class File:
 
     def policies_of(self, checkpoint: str) -> list[str]:
         """Names of the policies run for a checkpoint."""
-        return self.policies.query("checkpoint == @checkpoint")["policy"].tolist()
+        return self.policies.loc[self.policies["checkpoint"] == checkpoint, "policy"].tolist()
 
     @property
     def path(self) -> Path:

@@ -3,6 +3,9 @@
 Every chart takes `frame`, a frame of Study's for each checkpoint under a column checkpoint, and
 `checkpoints`, all of the file, which fixes who has which look. What a reader clicks is the selection
 `picked`. Marks of fewer than SCARCE positions are paler.
+
+Every channel is an object (alt.Tooltip, alt.Y2 and so on): for a string or a dictionary Altair searches its whole schema,
+some 20 ms each. Nor is each part checked when it is made: the whole figure is, when it is drawn.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,9 +15,12 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import streamlit as st
+from altair.utils.schemapi import disable_debug_mode
 
 from pages.parts.colours import CATEGORICAL, diverging, ordinal
 from pages.parts.passage.scales import Scale
+
+disable_debug_mode()
 
 SHAPES = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down"]
 ENDS = {"loss": ("easiest", "hardest"), "entropy": ("most certain", "least certain")}
@@ -23,7 +29,6 @@ SMALL = 250  # px high: one of several figures, with its title and axes
 SCARCE = 50  # positions
 _LEGEND = alt.Legend(title=None, orient="top", columns=4, symbolOpacity=1)
 _TOP = alt.Legend(title="depth", orient="top", symbolOpacity=1, symbolStrokeWidth=0)
-_PALER, _PALER_BAR = (alt.condition(f"datum.{counted} < {SCARCE}", alt.value(0.25), alt.value(1.0)) for counted in ("n", "of"))
 Figures = alt.Chart | alt.LayerChart | list[alt.Chart | alt.LayerChart]  # one, or one for each checkpoint
 
 _CELLS = 11  # steps of colour of a heat map, odd: the middle one is zero
@@ -43,7 +48,7 @@ def benefit_by_decile(frame: pd.DataFrame, checkpoints: list[str], value: str, b
     if apart:
         return _apart(frame, lambda rows: benefit_by_decile(rows, checkpoints, value, by, domain))
     y = {"title": "benefit of depth, nats", "scale": alt.Scale(domain=domain)}
-    zero = alt.Chart(frame).mark_rule(strokeDash=[4, 4], opacity=0.6).encode(y=alt.datum(0.0, **y))
+    zero = alt.Chart(frame).mark_rule(strokeDash=[4, 4], opacity=0.6).encode(y=alt.YDatum(0.0, **y))
     return alt.layer(zero, _lines(frame, checkpoints, value, _decile(by), **y)).properties(height=HEIGHT)
 
 
@@ -63,7 +68,7 @@ def depth_shares(frame: pd.DataFrame, recursions: int, by: str) -> Figures:
 def _stacked(frame: pd.DataFrame, recursions: int, by: str) -> alt.Chart:
     paints = [getattr(paint, theme()) for paint in ordinal(recursions)]
     depth = alt.Color("depth:O", scale=alt.Scale(domain=list(range(1, recursions + 1)), range=paints), legend=_TOP)
-    tooltip = ["checkpoint:N", "decile:O", "depth:O", *_figures("share", "share"), alt.Tooltip("n:Q", format=",")]
+    tooltip = [*plain("checkpoint:N", "decile:O", "depth:O"), *_figures("share", "share"), alt.Tooltip("n:Q", format=",")]
     return (
         alt.Chart(frame)
         .mark_bar(stroke="#808080", strokeWidth=0.5)
@@ -71,8 +76,8 @@ def _stacked(frame: pd.DataFrame, recursions: int, by: str) -> alt.Chart:
             x=_decile(by),
             y=alt.Y("share:Q", title="share of the decile", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
             color=depth,
-            order="depth:O",
-            opacity=_PALER_BAR,
+            order=alt.Order("depth:O"),
+            opacity=paler("of"),
             tooltip=tooltip,
         )
         .add_params(_picked("checkpoint", "decile", "depth"))
@@ -83,9 +88,9 @@ def benefit_by_depth(frame: pd.DataFrame, value: str, by: str) -> alt.LayerChart
     """Mean benefit at each depth in each decile as a heat map: orange below zero, blue above."""
     cells = _painted(frame.dropna(subset=[value]), value)
     y = alt.Y("row:N", title=None, sort=None, axis=alt.Axis(labelLimit=300))
-    tooltip = ["checkpoint:N", "decile:O", "depth:O", *_figures(value, "benefit, nats"), alt.Tooltip("n:Q", format=",")]
+    tooltip = [*plain("checkpoint:N", "decile:O", "depth:O"), *_figures(value, "benefit, nats"), alt.Tooltip("n:Q", format=",")]
     base = alt.Chart(cells).encode(x=_decile(by), y=y, tooltip=tooltip)
-    fill = base.mark_rect(stroke="#808080", strokeWidth=0.3).encode(color=alt.Color("fill:N", scale=None), opacity=_PALER).add_params(_picked("checkpoint", "decile", "depth"))
+    fill = base.mark_rect(stroke="#808080", strokeWidth=0.3).encode(color=alt.Color("fill:N", scale=None), opacity=paler()).add_params(_picked("checkpoint", "decile", "depth"))
     text = base.mark_text(fontSize=11).encode(text=alt.Text(f"{value}:Q", format="+.2f"), color=alt.Color("ink:N", scale=None))
     return alt.layer(fill, text).properties(height=alt.Step(26))
 
@@ -95,7 +100,7 @@ def steps(scale: Scale, quantity: str) -> alt.Chart:
     frame = pd.DataFrame({"step": [step.label for step in scale.steps], "n": scale.counts(), "fill": [getattr(step.paint, theme()) for step in scale.steps]})
     y = alt.Y("step:N", title=quantity, sort=None, axis=alt.Axis(labelLimit=260))
     bars = alt.Chart(frame).mark_bar(stroke="#808080", strokeWidth=0.5)
-    return bars.encode(x=alt.X("n:Q", title="tokens"), y=y, color=alt.Color("fill:N", scale=None), tooltip=["step:N", alt.Tooltip("n:Q", format=",")]).properties(height=200)
+    return bars.encode(x=alt.X("n:Q", title="tokens"), y=y, color=alt.Color("fill:N", scale=None), tooltip=[*plain("step:N"), alt.Tooltip("n:Q", format=",")]).properties(height=200)
 
 
 def checks(frame: pd.DataFrame, checkpoints: list[str]) -> Figures:
@@ -105,12 +110,12 @@ def checks(frame: pd.DataFrame, checkpoints: list[str]) -> Figures:
 
 def _check(frame: pd.DataFrame, checkpoints: list[str], figure: str) -> alt.LayerChart:
     y = alt.Y("checkpoint:N", title=None, sort=checkpoints, axis=alt.Axis(labelOverlap=False, labelLimit=200))
-    tooltip = ["checkpoint:N", *_figures("value", figure)[:1], *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("low", "high", "threshold")), "verdict:N"]
+    tooltip = [*plain("checkpoint:N"), *_figures("value", figure)[:1], *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("low", "high", "threshold")), *plain("verdict:N")]
     base = alt.Chart(frame).encode(y=y, color=_colour(frame, checkpoints).legend(None), tooltip=tooltip)
     title = f"{figure}; dashed: threshold {frame['threshold'].iloc[0]:g}{', moved' if frame['moved'].iloc[0] else ''}" if len(frame) else f"{figure}: nothing to judge"
-    interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=None), x2="high:Q")
-    point = base.mark_point(filled=True, size=70, opacity=1).encode(x="value:Q", shape=_shape(frame, checkpoints).legend(None))
-    limit = alt.Chart(frame).mark_rule(strokeDash=[4, 4], color="gray").encode(x="threshold:Q")
+    interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=None), x2=alt.X2("high:Q"))
+    point = base.mark_point(filled=True, size=70, opacity=1).encode(x=alt.X("value:Q"), shape=_shape(frame, checkpoints).legend(None))
+    limit = alt.Chart(frame).mark_rule(strokeDash=[4, 4], color="gray").encode(x=alt.X("threshold:Q"))
     return alt.layer(limit, interval, point).properties(height=90 + 26 * max(1, frame["checkpoint"].nunique()), title=alt.TitleParams(title, fontSize=13, fontWeight="normal"))
 
 
@@ -118,6 +123,16 @@ def shared_domain(frames: Iterable[pd.DataFrame], *values: str) -> list[float]:
     """From the lowest to the highest end of any interval, and zero."""
     ends = pd.concat([frame[[value, f"{value}_low", f"{value}_high"]].stack() for frame in frames for value in values])
     return [min(0.0, ends.min()), max(0.0, ends.max())] if len(ends) else [0.0, 1.0]
+
+
+def plain(*shorthands: str) -> list[alt.Tooltip]:
+    """Columns in a tooltip as they are."""
+    return [alt.Tooltip(shorthand) for shorthand in shorthands]
+
+
+def paler(counted: str = "n") -> alt.OpacityValue:
+    """Marks of fewer than SCARCE positions, of which there are `counted`, are paler."""
+    return alt.OpacityValue(1.0, condition={"test": f"datum.{counted} < {SCARCE}", "value": 0.25})
 
 
 def scarce(counts: pd.Series) -> str:
@@ -132,12 +147,12 @@ def theme() -> str:
 
 def _lines(frame: pd.DataFrame, checkpoints: list[str], value: str, x: alt.X, title: str, **y: Any) -> alt.LayerChart:
     """A line of points with 95% intervals for each checkpoint; `y` is of the axis."""
-    tooltip = ["checkpoint:N", x.shorthand, *_figures(value, title), alt.Tooltip("n:Q", format=",")]
+    tooltip = [*plain("checkpoint:N", x.shorthand), *_figures(value, title), alt.Tooltip("n:Q", format=",")]
     base = alt.Chart(frame).encode(x=x, color=_colour(frame, checkpoints), tooltip=tooltip)
     height = alt.Y(f"{value}:Q", title=title, **y)
     line = base.mark_line(opacity=0.7, strokeWidth=2).encode(y=height)
-    interval = base.mark_rule(strokeWidth=2).encode(y=alt.Y(f"{value}_low:Q", title=title, **y), y2=f"{value}_high:Q", opacity=_PALER)
-    point = base.mark_point(filled=True, size=60).encode(y=height, shape=_shape(frame, checkpoints), opacity=_PALER)
+    interval = base.mark_rule(strokeWidth=2).encode(y=alt.Y(f"{value}_low:Q", title=title, **y), y2=alt.Y2(f"{value}_high:Q"), opacity=paler())
+    point = base.mark_point(filled=True, size=60).encode(y=height, shape=_shape(frame, checkpoints), opacity=paler())
     return alt.layer(line, interval, point.add_params(_picked("checkpoint", x.shorthand.split(":")[0], nearest=True))).properties(height=HEIGHT)
 
 

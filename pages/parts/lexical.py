@@ -8,7 +8,7 @@ import pandas as pd
 
 from db.rules import THRESHOLDS, origin
 from pages.parts import words
-from pages.parts.charts import theme
+from pages.parts.charts import plain, theme
 from pages.parts.colours import CATEGORICAL
 from pages.parts.tokens import shown
 
@@ -43,7 +43,7 @@ def _why(r2: pd.Series) -> str:
 
 def explained(frame: pd.DataFrame, checkpoints: list[str]) -> alt.LayerChart:
     """R² by checkpoint and split, with the 95% interval, for the random halves with their range. `frame`: the rows of Study.lexical with r2, under a column checkpoint."""
-    rule = alt.Chart(pd.DataFrame({"value": [THRESHOLDS["lexical_r2"]]})).mark_rule(strokeDash=[4, 4], opacity=0.7).encode(x="value:Q")
+    rule = alt.Chart(pd.DataFrame({"value": [THRESHOLDS["lexical_r2"]]})).mark_rule(strokeDash=[4, 4], opacity=0.7).encode(x=alt.X("value:Q"))
     return alt.layer(rule, _dots(frame, checkpoints, "split", "R² of depth from the token"))
 
 
@@ -68,9 +68,9 @@ def _dots(frame: pd.DataFrame, checkpoints: list[str], kind: str, title: str) ->
         "yOffset": alt.YOffset(f"{kind}:N", sort=kinds),
         "color": alt.Color(f"{kind}:N", scale=alt.Scale(domain=kinds, range=CATEGORICAL[theme()][: len(kinds)]), legend=legend),
     }
-    tooltip = ["checkpoint:N", f"{kind}:N", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")), alt.Tooltip("n:Q", format=",")]
+    tooltip = [*plain("checkpoint:N", f"{kind}:N"), *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("value", "low", "high")), alt.Tooltip("n:Q", format=",")]
     base = alt.Chart(frame)
-    interval = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q", **look).transform_calculate(value="datum.low")
+    interval = base.mark_rule(strokeWidth=2).encode(x=x, x2=alt.X2("high:Q"), **look).transform_calculate(value="datum.low")
     shape = alt.Shape(f"{kind}:N", scale=alt.Scale(domain=kinds, range=["circle", "square", "diamond"][: len(kinds)]), legend=legend)
     point = base.mark_point(filled=True, size=70, opacity=1).encode(x=x, shape=shape, tooltip=tooltip, **look)
     return alt.layer(interval, point).properties(height=alt.Step(STEP))

@@ -9,7 +9,7 @@ import pandas as pd
 from db.rules import origin
 from db.swaps import REPLAYED
 from pages.parts import words
-from pages.parts.charts import ENDS, HEIGHT, SCARCE, SHAPES, shared_domain, theme
+from pages.parts.charts import ENDS, HEIGHT, SCARCE, SHAPES, paler, plain, shared_domain, theme
 from pages.parts.colours import CATEGORICAL
 from pages.parts.passage.content import policy_words
 
@@ -27,7 +27,6 @@ the gate's doing.
 
 *Block share* is the share of executed recursions among R for every position: what was computed for that loss.
 """
-PALER = alt.condition(f"datum.n < {SCARCE}", alt.value(0.25), alt.value(1.0))
 STEP = 22  # px of a dot
 
 
@@ -110,13 +109,13 @@ def costs(frame: pd.DataFrame, against: str) -> alt.LayerChart:
     share = alt.X("block_share:Q", title="block share: executed recursions of all possible ones", axis=alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1]), scale=alt.Scale(domain=[0, 1.2]))
     chart = _points(alt.Chart(frame).encode(x=share), frame, "y", "added_loss", "added loss, nats", look)
     once = frame.drop_duplicates("swap")
-    names = alt.Chart(once).mark_text(align="left", dx=8, fontSize=11, color=CATEGORICAL[theme()][4]).encode(x=share, y="added_loss:Q", text="swap:N")
+    names = alt.Chart(once).mark_text(align="left", dx=8, fontSize=11, color=CATEGORICAL[theme()][4]).encode(x=share, y=alt.Y("added_loss:Q"), text=alt.Text("swap:N"))
     return alt.layer(chart, names).properties(height=int(HEIGHT * 1.3))
 
 
 def effects(frame: pd.DataFrame) -> alt.LayerChart:
     """Gate effect of each policy with its interval. `frame`: labelled rows that have one."""
-    return _rows(frame, "gate_effect", "gate effect, nats", {"color": alt.value(CATEGORICAL[theme()][0])})
+    return _rows(frame, "gate_effect", "gate effect, nats", {"color": alt.ColorValue(CATEGORICAL[theme()][0])})
 
 
 def costs_by(frame: pd.DataFrame, by: str, swaps: list[str]) -> list[alt.LayerChart]:
@@ -129,13 +128,13 @@ def costs_by(frame: pd.DataFrame, by: str, swaps: list[str]) -> list[alt.LayerCh
 def spread(frame: pd.DataFrame, kind: str, quantity: str) -> alt.Chart:
     """How the router's probability, or its margin, spreads over kept and over dropped tokens. `frame`: values of one recursion."""
     look = _look("group", list(KEPT[kind].values()))
-    tooltip = ["group:N", *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("start", "end")), alt.Tooltip("n:Q", format=","), alt.Tooltip("share:Q", format=".2%")]
+    tooltip = [*plain("group:N"), *(alt.Tooltip(f"{name}:Q", format=".3f") for name in ("start", "end")), alt.Tooltip("n:Q", format=","), alt.Tooltip("share:Q", format=".2%")]
     return (
         alt.Chart(frame.assign(group=frame["is_kept"].map(KEPT[kind])))
         .mark_bar(opacity=0.55, binSpacing=0)
         .encode(
             x=alt.X("start:Q", title=f"router's {quantity}", bin="binned"),
-            x2="end:Q",
+            x2=alt.X2("end:Q"),
             y=alt.Y("share:Q", title="share of its group", stack=None, axis=alt.Axis(format="%")),
             color=look["color"],
             tooltip=tooltip,
@@ -155,9 +154,9 @@ def _rows(frame: pd.DataFrame, value: str, title: str, look: dict) -> alt.LayerC
 
 def _points(base: alt.Chart, frame: pd.DataFrame, along: str, value: str, title: str, look: dict) -> alt.LayerChart:
     """Points with intervals and a line at zero; `along` is the axis of the figure."""
-    axis = alt.X if along == "x" else alt.Y
+    axis, end = (alt.X, alt.X2) if along == "x" else (alt.Y, alt.Y2)
     zero = alt.Chart(frame.head(1)).mark_rule(strokeDash=[4, 4], opacity=0.6).encode(**{along: axis(datum=0.0, title=title)})
-    interval = base.mark_rule(strokeWidth=2).encode(**{along: axis(f"{value}_low:Q", title=title), f"{along}2": f"{value}_high:Q", "color": look["color"]})
+    interval = base.mark_rule(strokeWidth=2).encode(**{along: axis(f"{value}_low:Q", title=title), f"{along}2": end(f"{value}_high:Q"), "color": look["color"]})
     point = base.mark_point(filled=True, size=70, opacity=1).encode(**{along: axis(f"{value}:Q", title=title), "tooltip": _tooltip(value, title)}, **look)
     return alt.layer(zero, interval, point)
 
@@ -169,8 +168,8 @@ def _line(frame: pd.DataFrame, by: str, look: dict, domain: list[float]) -> alt.
     base = alt.Chart(frame).encode(x=alt.X(f"{column}:O", title=AXES[by], axis=alt.Axis(labelAngle=0)), color=look["color"])
     height = alt.Y("added_loss:Q", title=title, scale=scale)
     line = base.mark_line(opacity=0.7, strokeWidth=2).encode(y=height)
-    interval = base.mark_rule(strokeWidth=2).encode(y=alt.Y("added_loss_low:Q", title=title, scale=scale), y2="added_loss_high:Q")
-    point = base.mark_point(filled=True, size=60, opacity=1).encode(y=height, shape=look["shape"], opacity=PALER, tooltip=[f"{column}:O", *_tooltip("added_loss", title)])
+    interval = base.mark_rule(strokeWidth=2).encode(y=alt.Y("added_loss_low:Q", title=title, scale=scale), y2=alt.Y2("added_loss_high:Q"))
+    point = base.mark_point(filled=True, size=60, opacity=1).encode(y=height, shape=look["shape"], opacity=paler(), tooltip=[*plain(f"{column}:O"), *_tooltip("added_loss", title)])
     return alt.layer(zero, line, interval, point)
 
 
@@ -231,7 +230,7 @@ def _look(field: str, names: list[str], shown: Collection[str] | None = None) ->
 
 def _tooltip(value: str, title: str) -> list:
     ends = (("", ""), ("_low", ", low"), ("_high", ", high"))
-    return ["swap:N", "held:N", *(alt.Tooltip(f"{value}{end}:Q", title=f"{title}{of}", format=".4f") for end, of in ends), alt.Tooltip("n:Q", format=",")]
+    return [*plain("swap:N", "held:N"), *(alt.Tooltip(f"{value}{end}:Q", title=f"{title}{of}", format=".4f") for end, of in ends), alt.Tooltip("n:Q", format=",")]
 
 
 def _side(row: pd.Series, name: str) -> int | None:

@@ -8,7 +8,7 @@ import altair as alt
 import pandas as pd
 
 from pages.parts import words
-from pages.parts.charts import HEIGHT, SCARCE, theme
+from pages.parts.charts import HEIGHT, SCARCE, paler, theme
 from pages.parts.colours import CATEGORICAL, ordinal
 
 MARKS = str.maketrans({"\r": "␍", "\n": "↵", "\t": "⇥"})
@@ -76,7 +76,7 @@ def scatter(frame: pd.DataFrame, recursions: int) -> alt.Chart:
             x=x,
             y=alt.Y("mean_depth:Q", title="mean depth", scale=alt.Scale(domain=[1, recursions])),
             size=alt.Size("n:Q", title="n", scale=alt.Scale(type="sqrt", range=[20, 400]), legend=alt.Legend(orient="top", format=",d", tickCount=3)),
-            opacity=alt.condition(picked, alt.value(0.65), alt.value(0.2)),
+            opacity=alt.OpacityValue(0.2, condition={"param": picked.name, "empty": True, "value": 0.65}),
             tooltip=tooltip,
         )
         .add_params(picked)
@@ -90,11 +90,10 @@ def by_depth(frame: pd.DataFrame, value: str) -> alt.LayerChart:
     base = alt.Chart(frame).encode(x=alt.X("depth:O", title="depth", axis=alt.Axis(labelAngle=0)))
     title = AXES[value]
     tooltip = [alt.Tooltip("depth:O"), alt.Tooltip("n:Q", format=","), *(alt.Tooltip(f"{value}{end}:Q", title=f"{title}{of}", format=".3f") for end, of in (("", ""), ("_low", ", low"), ("_high", ", high")))]
-    paler = alt.condition(f"datum.n < {SCARCE}", alt.value(0.35), alt.value(1.0))
     bar = base.mark_bar(width={"band": 0.6}, stroke="gray", strokeWidth=0.5).encode(
-        y=alt.Y(f"{value}:Q", title=title), color=alt.Color("depth:O", scale=alt.Scale(range=paints), legend=None), opacity=paler, tooltip=tooltip
+        y=alt.Y(f"{value}:Q", title=title), color=alt.Color("depth:O", scale=alt.Scale(range=paints), legend=None), opacity=paler(), tooltip=tooltip
     )
-    interval = base.mark_rule(strokeWidth=2, color=CATEGORICAL[theme()][4]).encode(y=alt.Y(f"{value}_low:Q", title=title), y2=f"{value}_high:Q")
+    interval = base.mark_rule(strokeWidth=2, color=CATEGORICAL[theme()][4]).encode(y=alt.Y(f"{value}_low:Q", title=title), y2=alt.Y2(f"{value}_high:Q"))
     return alt.layer(bar, interval).properties(height=220)
 
 
