@@ -137,9 +137,9 @@ class Study(File):
         }
         return router.router(found, self.frame("ties", checkpoint=checkpoint))
 
-    def checks(self, checkpoint: str, where: str | None = None) -> Checks:
-        """The figures that the reading rules judge."""
-        stats, even = self._judged(checkpoint, where)
+    def checks(self, checkpoint: str, where: str | None = None, texts: difficulty.Texts | None = None) -> Checks:
+        """The figures that the reading rules judge. texts: what checkpoints that are asked about together share."""
+        stats, even = self._judged(checkpoint, where, texts)
         correlations = difficulty.estimates(stats)
         policy = swaps.random_policy(self.policies_of(checkpoint))
         losses = [f"loss_{name}" for name in (policy, "router") if policy]
@@ -151,12 +151,12 @@ class Study(File):
         }
         return Checks(checkpoint, self.checkpoint(checkpoint)["kind"], policy, where, int(stats["scored"].sum()), len(stats), figures)
 
-    def _judged(self, checkpoint: str, where: str | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def _judged(self, checkpoint: str, where: str | None, texts: difficulty.Texts | None) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Correlations with loss by sequence, and the held-out sequences of the lexical fit: stored, or from one reading of the rows."""
         if where is None:
             return self.by_sequence(checkpoint), self.held_out(checkpoint)
         rows = self.rows(checkpoint, ["position", "token_id", "depth", "vanilla_loss"], where)
-        return difficulty.by_sequence(rows, self.counts["longest"], against=["loss"]), self.held_out(checkpoint, where, rows)
+        return difficulty.by_sequence(rows, self.counts["longest"], against=["loss"], texts=texts), self.held_out(checkpoint, where, rows)
 
     def rules(self, checkpoint: str, where: str | None = None, thresholds: Mapping[str, float] | None = None) -> list[rules.Rule]:
         """The reading rules with their verdicts; `thresholds` are those moved, see rules.THRESHOLDS."""
