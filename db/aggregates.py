@@ -54,7 +54,7 @@ def _sequence_stats(con: duckdb.DuckDBPyConnection, checkpoint: str) -> pd.DataF
     stats = sums.drop(columns=["scale", "depth", "decile"]).groupby("sequence").sum(min_count=1).rename(columns={"positions": "scored"})
     for name in [name for name in stats if name.startswith("sum_")]:
         stats[name.replace("sum_", "mean_")] = stats.pop(name) / stats["scored"]
-    rows = query.run(con, "scored_positions", checkpoint=checkpoint, columns=difficulty.COLUMNS)
+    rows = query.in_order(query.run(con, "scored_positions", checkpoint=checkpoint, columns=difficulty.COLUMNS))
     longest = int(query.run(con, "counts")["longest"].iloc[0])
     parts = [difficulty.by_sequence(rows, longest), lexical.held_out(rows, lexical.is_even(rows)).drop(columns="scored"), stats.drop(columns="scored")]
     found = query.run(con, "sequences")[["sequence"]]

@@ -15,7 +15,7 @@ from db.correlation import UNIT, Sequences, TwoWay
 from db.intervals import Estimate, mean
 
 AGAINST = {"loss": "vanilla_loss", "entropy": "vanilla_entropy", "benefit": "benefit"}
-COLUMNS = ["position", "token_id", "depth", *AGAINST.values()]
+COLUMNS = ["token_id", "depth", *AGAINST.values()]
 _PARTIAL = ("loss", "entropy")
 BINS = 64
 UNEXPLAINED = 0.05  # recursions: a depth nearer than this to its fit is a lookup
@@ -25,7 +25,7 @@ MEASURES = ["spearman_loss", "spearman_entropy", "partial_spearman_loss", "parti
 def by_sequence(rows: pd.DataFrame, longest: int, against: Collection[str] = tuple(AGAINST), texts: "Texts | None" = None) -> pd.DataFrame:
     """One row is a sequence, in order: what the tables of correlations are means of.
 
-    rows: one per scored position, columns sequence and COLUMNS (of AGAINST those asked for); longest:
+    rows: one per scored position, columns sequence, position and COLUMNS (of AGAINST those asked for); longest:
     length of the file's longest sequence; texts: what checkpoints that are asked about together share.
     Returns sequence, scored, the MEASURES (rho, NaN where undefined), recurring (scored positions whose
     token occurs at least twice among the rows) and unexplained (of these, positions whose depth is more

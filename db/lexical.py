@@ -70,22 +70,28 @@ def held_out(rows: pd.DataFrame, is_fitted: NDArray) -> pd.DataFrame:
     token's modal depth is right, the commonest depth is right, and depth is the held-out half's largest group.
     """
     has_depth = rows["depth"].notna().to_numpy()
-    rows, is_fitted = rows[has_depth], is_fitted[has_depth]
-    token, depth = rows["token_id"].to_numpy(), rows["depth"].to_numpy(dtype=np.int64)
-    expected, modal, commonest = _predictions(_counts(token, depth, is_fitted))
-    held = ~is_fitted
-    sequence, token, depth = rows["sequence"].to_numpy()[held], token[held], depth[held]
+    rows, is_fitted = (rows, is_fitted) if has_depth.all() else (rows[has_depth], is_fitted[has_depth])
+    token, depth, sequence = (rows[name].to_numpy(dtype=np.int64) for name in ("token_id", "depth", "sequence"))
+    span = int(depth.max(initial=0)) + 1
+    cell = token * span + depth  # a token and a depth
+    cells = (int(token.max(initial=0)) + 1) * span
+    expected, modal, commonest = _predictions(np.bincount(cell[is_fitted], minlength=cells).reshape(-1, span))
+    scale = np.arange(span)
+    error, right = ((scale - expected[:, None]) ** 2).ravel(), (scale == modal[:, None]).ravel()
+    cell, place = cell[~is_fitted], sequence[~is_fitted]
+    per_depth = np.bincount(place * span + depth[~is_fitted], minlength=span)
+    per_depth = np.pad(per_depth, (0, -len(per_depth) % span)).reshape(-1, span)
     columns = {
-        "scored": np.ones(len(depth)),
-        "sum_depth": depth,
-        "sum_squared_depth": depth**2,
-        "squared_error": (depth - expected[token]) ** 2,
-        "modal_right": depth == modal[token],
-        "commonest_right": depth == commonest,
-        "in_largest": depth == np.bincount(depth, minlength=1).argmax(),
+        "scored": per_depth.sum(axis=1),
+        "sum_depth": per_depth @ scale,
+        "sum_squared_depth": per_depth @ scale**2,
+        "squared_error": np.bincount(place, error[cell], minlength=1),
+        "modal_right": np.bincount(place, right[cell], minlength=1),
+        "commonest_right": per_depth[:, commonest],
+        "in_largest": per_depth[:, per_depth.sum(axis=0).argmax()],
     }
-    present = np.flatnonzero(np.bincount(sequence, minlength=1))
-    return pd.DataFrame({"sequence": present, **{name: np.bincount(sequence, values, minlength=1)[present] for name, values in columns.items()}})
+    present = np.flatnonzero(columns["scored"])
+    return pd.DataFrame({"sequence": present, **{name: values[present].astype(float) for name, values in columns.items()}})
 
 
 def table(even: pd.DataFrame, rows: pd.DataFrame | None = None) -> pd.DataFrame:

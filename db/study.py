@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from db import cautions, deciles, depths, difficulty, groups, lexical, router, rules, swaps, tokens
+from db import cautions, deciles, depths, difficulty, groups, lexical, query, router, rules, swaps, tokens
 from db.checks import Checks
 from db.correlation import largest_rho
 from db.errors import UserError
@@ -155,7 +155,7 @@ class Study(File):
         """Correlations with loss by sequence, and the held-out sequences of the lexical fit: stored, or from one reading of the rows."""
         if where is None:
             return self.by_sequence(checkpoint), self.held_out(checkpoint)
-        rows = self.rows(checkpoint, ["position", "token_id", "depth", "vanilla_loss"], where)
+        rows = self.rows(checkpoint, ["token_id", "depth", "vanilla_loss"], where)
         return difficulty.by_sequence(rows, self.counts["longest"], against=["loss"], texts=texts), self.held_out(checkpoint, where, rows)
 
     def rules(self, checkpoint: str, where: str | None = None, thresholds: Mapping[str, float] | None = None) -> list[rules.Rule]:
@@ -191,9 +191,9 @@ class Study(File):
     # --- rows and sums that measures are made of -----------------------------------------------
 
     def rows(self, checkpoint: str, columns: Sequence[str], where: str | None = None) -> pd.DataFrame:
-        """One row is a scored position of a checkpoint, in order: sequence and the columns asked for."""
+        """One row is a scored position of a checkpoint, in order: sequence, position and the columns asked for."""
         self.checkpoint(checkpoint)
-        return self.frame("scored_positions", where, checkpoint=checkpoint, columns=list(columns))
+        return query.in_order(self.frame("scored_positions", where, checkpoint=checkpoint, columns=list(columns)))
 
     def groups(
         self, checkpoint: str, columns: Sequence[str], scale: str = "loss", where: str | None = None, within: bool = False

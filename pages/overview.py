@@ -3,6 +3,7 @@
 import streamlit as st
 
 from db.checks import Checks
+from db.difficulty import Texts
 from db.published import why_not
 from db.rules import THRESHOLDS
 from db.study import Study
@@ -33,10 +34,10 @@ NO_ROUTER = "No checkpoint in this file has a router, so no token has a depth of
 
 def check(study: Study, checkpoints: list[str], where: str | None) -> list[Checks]:
     """The checks of each checkpoint with positions, with progress while they are computed."""
-    found, bar = [], st.progress(0.0, text="Checking …")
+    found, texts, bar = [], Texts(), st.progress(0.0, text="Checking …")
     for number, checkpoint in enumerate(checkpoints):
         bar.progress(number / len(checkpoints), text=f"Checking {checkpoint} …")
-        found.append(ask(study, "checks", checkpoint, where))
+        found.append(ask(study, "checks", checkpoint, where, texts=texts))
     bar.empty()
     return [checks for checks in found if checks.scored]
 

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 import db
-from db import difficulty, intervals
+from db import intervals
+from db.correlation import spearman_by_sequence
 from db.figures import figures
 from db.report import report
 from precompute import planted
@@ -119,7 +120,7 @@ def _draw(ids, documents, start, stop):
     is_hard = loss > 3.0
     count, size = depth.shape
     rows = pd.DataFrame({"sequence": np.repeat(np.arange(count), size), "token_id": ids[start:stop, :-1].ravel(), "depth": depth.ravel(), "vanilla_loss": loss.ravel()})
-    rho = difficulty.spearman_by_sequence(rows["sequence"].to_numpy(), rows["depth"].to_numpy(), rows["vanilla_loss"].to_numpy())[1]
+    rho = spearman_by_sequence(rows["sequence"].to_numpy(), rows["depth"].to_numpy(), rows["vanilla_loss"].to_numpy())[1]
     n = np.full(count, size)
     return {
         "mean loss": intervals.ratio(loss.sum(axis=1), n),

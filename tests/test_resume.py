@@ -1,5 +1,6 @@
 """A run that is killed, damaged or crowded: the same command continues, and the file is the same value for value."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -59,8 +60,12 @@ class Job:
         return process.exitcode, self.log.read_text()
 
     def shards(self) -> dict[str, int]:
-        """The finished shards, with the time each was written."""
-        return {str(path): path.with_suffix(".parquet").stat().st_mtime_ns for path in self.work.glob("shards/*/*.sha256")}
+        """The finished shards, with the time each was written. A command that is done removes them while this looks."""
+        found = {}
+        for path in self.work.glob("shards/*/*.sha256"):
+            with contextlib.suppress(FileNotFoundError):
+                found[str(path)] = path.with_suffix(".parquet").stat().st_mtime_ns
+        return found
 
     def killed_once(self, when) -> None:
         process = self.start()

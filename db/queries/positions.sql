@@ -1,9 +1,8 @@
 -- name: scored_positions
--- One row is a scored position under a checkpoint, in order, with the columns asked for.
-select sequence, columns(lambda name: list_contains($columns, name))
+-- One row is a scored position under a checkpoint: sequence, position and the columns asked for. In any order; see query.in_order.
+select columns(lambda name: name in ('sequence', 'position') or list_contains($columns, name))
 from scored
-where checkpoint = $checkpoint
-order by sequence, position;
+where checkpoint = $checkpoint;
 
 -- name: stored_correlations
 -- One row is a sequence with scored positions, with its rank correlations over the whole file.
@@ -43,12 +42,13 @@ order by sequence;
 
 -- name: kept_counts
 -- One row is a checkpoint of $checkpoints with positions that pass the filter: how many, how many of them are scored, in how many sequences.
-select
-    checkpoint,
-    count(*) as positions,
-    count(next_token_id) as scored,
-    count(distinct sequence) filter (where next_token_id is not null) as sequences
-from kept
-where checkpoint in (select unnest($checkpoints))
+with counted as (
+    select checkpoint, sequence, count(*) as positions, count(next_token_id) as scored
+    from kept
+    where list_contains($checkpoints, checkpoint)
+    group by checkpoint, sequence
+)
+select checkpoint, sum(positions)::bigint as positions, sum(scored)::bigint as scored, count(*) filter (where scored > 0) as sequences
+from counted
 group by checkpoint
 order by checkpoint;

@@ -11,9 +11,9 @@ from db.report import report
 from db.study import Study
 
 
-def ask(study: Study, question: str, *arguments: Any) -> Any:
-    """What the Study's method `question` says to the arguments."""
-    return _answer(study.signature, question, arguments, study)
+def ask(study: Study, question: str, *arguments: Any, **shared: Any) -> Any:
+    """What the Study's method `question` says to the arguments. shared: further ones, that spare work and change no answer."""
+    return _answer(study.signature, question, arguments, study, shared)
 
 
 def of_each(study: Study, question: str, checkpoints: list[str], *arguments: Any) -> pd.DataFrame:
@@ -34,5 +34,5 @@ def _published(signature: tuple, _study: Study) -> pd.DataFrame:
 
 
 @st.cache_data(max_entries=200, show_spinner=False)
-def _answer(signature: tuple, question: str, arguments: tuple, _study: Study) -> Any:
-    return getattr(_study, question)(*arguments)
+def _answer(signature: tuple, question: str, arguments: tuple, _study: Study, _shared: dict[str, Any]) -> Any:
+    return getattr(_study, question)(*arguments, **_shared)
