@@ -1,13 +1,13 @@
 """Is depth a property of the token? Depth of held-out sequences predicted from token identity alone. Analysis, measure 6."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from db.intervals import RELIABLE, SEED, Estimate, divide, of_sums, ratio
+from db.intervals import RELIABLE, SEED, Estimate, divide, of_sums
 
 RANDOM_HALVES = 20
 EVEN = "even → odd"
@@ -52,14 +52,9 @@ def random_halves(rows: pd.DataFrame) -> Iterator[NDArray]:
 
 def fit(sums: pd.DataFrame) -> Fit:
     """The figures from rows of held_out; the interval keeps the fit and resamples held-out sequences."""
-    n = sums["scored"].to_numpy()
-    error, total, squares = (sums[name].to_numpy() for name in ("squared_error", "sum_depth", "sum_squared_depth"))
-    return Fit(
-        r2=of_sums(_r2, error, total, squares, n, n=n),
-        modal_accuracy=ratio(sums["modal_right"], n),
-        commonest_accuracy=ratio(sums["commonest_right"], n),
-        largest_depth_share=ratio(sums["in_largest"], n),
-    )
+    columns = [sums[name].to_numpy() for name in ("squared_error", "sum_depth", "sum_squared_depth", "modal_right", "commonest_right", "in_largest", "scored")]
+    found = of_sums(_figures, *columns, n=np.repeat(columns[-1][:, None], len(fields(Fit)), axis=1))
+    return Fit(*(found[place] for place in range(len(fields(Fit)))))
 
 
 def held_out(rows: pd.DataFrame, is_fitted: NDArray) -> pd.DataFrame:
@@ -130,12 +125,8 @@ def _values(fitted: NDArray, held: NDArray) -> dict[str, float]:
     n = overall.sum()
     error = (held * (scale - expected[:, None]) ** 2).sum()
     right = held[np.arange(len(held)), modal].sum()
-    return {
-        "r2": float(_r2(error, overall @ scale, overall @ scale**2, n)),
-        "modal_accuracy": float(divide(right, n)),
-        "commonest_accuracy": float(divide(overall[commonest], n)),
-        "largest_depth_share": float(divide(overall.max(), n)),
-    }
+    figures = _figures(error, overall @ scale, overall @ scale**2, right, overall[commonest], overall.max(), n)
+    return {field.name: float(figure) for field, figure in zip(fields(Fit), figures)}
 
 
 def by_token(sums: pd.DataFrame, text: pd.DataFrame, minimum: int) -> pd.DataFrame:
@@ -182,6 +173,11 @@ def _predictions(counts: NDArray) -> tuple[NDArray, NDArray, int]:
     mean = divide(counts @ scale, seen)
     commonest = overall.argmax()
     return np.where(seen > 0, mean, divide(overall @ scale, overall.sum())), np.where(seen > 0, counts.argmax(axis=1), commonest), commonest
+
+
+def _figures(error: NDArray, total: NDArray, squares: NDArray, modal: NDArray, commonest: NDArray, largest: NDArray, n: NDArray) -> NDArray:
+    """The figures of Fit from sums of the columns of held_out, in a last axis."""
+    return np.stack([_r2(error, total, squares, n), *(divide(right, n) for right in (modal, commonest, largest))], axis=-1)
 
 
 def _r2(squared_error: NDArray, total: NDArray, total_of_squares: NDArray, n: NDArray) -> NDArray:

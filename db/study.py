@@ -169,10 +169,10 @@ class Study(File):
             return ratio(losses["sum_vanilla_loss"], losses["positions"])
         return swaps.mean_loss(self.groups(checkpoint, ["loss_router"]), ["router"])[0]
 
-    def cautions(self, checkpoints: Sequence[str] | None = None, where: str | None = None) -> list[str]:
-        """One sentence for each thing a reader of these checkpoints' figures (None: all) should know."""
+    def cautions(self, checkpoints: Sequence[str] | None = None, where: str | None = None, kept: pd.DataFrame | None = None) -> list[str]:
+        """One sentence for each thing a reader of these checkpoints' figures (None: all) should know. kept: what passes, where it is at hand."""
         reported = self.observed if checkpoints is None else list(checkpoints)
-        counts = self.kept(where).set_index("checkpoint")["sequences"].reindex(reported, fill_value=0)
+        counts = (self.kept(where) if kept is None else kept).set_index("checkpoint")["sequences"].reindex(reported, fill_value=0)
         return cautions.cautions(self.checkpoints, reported, int(counts.min()) if reported else 0, self.is_range_restricted(where))
 
     def kept(self, where: str | None = None) -> pd.DataFrame:

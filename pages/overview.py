@@ -47,7 +47,8 @@ def show_answers(study: Study, found: list[Checks], where: str | None) -> None:
     with st.expander("How this is decided"):
         st.markdown(RULES)
         thresholds = choose_thresholds()
-        st.markdown("\n".join(f"- {words.literal(caution)}" for caution in study.cautions([checks.checkpoint for checks in found], where)))
+        cautions = ask(study, "cautions", [checks.checkpoint for checks in found], where, kept=ask(study, "kept", where))
+        st.markdown("\n".join(f"- {words.literal(caution)}" for caution in cautions))
     with answers:
         st.markdown("\n".join(f"- {words.verdict(checks, thresholds)}" for checks in found))
         show_checks(study, found, thresholds, where)

@@ -9,6 +9,6 @@ from pages.parts.answers import ask
 
 def show(study: Study, checkpoints: list[str], where: str | None, explanation: str = "") -> None:
     """An expander with the explanation, in Markdown, and a line for each warning."""
-    warnings = ask(study, "cautions", checkpoints, where)
+    warnings = ask(study, "cautions", checkpoints, where, kept=ask(study, "kept", where))
     with st.expander("How to read this"):
         st.markdown("\n".join([explanation, "", *(f"- {words.literal(warning)}" for warning in warnings)]))
