@@ -16,7 +16,7 @@ from db.errors import UserError
 
 ROOT = Path(__file__).parent.parent  # where the packages are, from whatever folder the process was started
 SECONDS = 30.0
-NICE = 5  # how far a child steps back behind the process that answers everybody else
+NICE = 15  # how far a child steps back behind the process that answers everybody else
 ADDRESS_SPACE = 2 << 30  # bytes beyond what the process has mapped when its work begins
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from db.rules import THRESHOLDS
 from db.study import Study
 from pages.parts import choices, exhibit, filters, lexical, reading, shell, words
 from pages.parts.answers import ask, of_each
@@ -52,6 +53,7 @@ def show_explained(study: Study, where: str | None) -> None:
     r2 = frame[frame["figure"] == "r2"].dropna(subset="value")
     chart = None if r2.empty else lexical.explained(r2, study.routed)
     alternative = "R² of depth from the token: " + lexical.spoken(frame, "r2")
+    shared["caption"] += f" {lexical.EVEN}: learnt on even sequences, scored on odd ones. Dashed: from R² = {THRESHOLDS['lexical_r2']:g} on, depth is called mainly lexical."
     exhibit.show(study, frame, chart, name="lexical", table=lexical.table(frame), alternative=alternative, **shared)
 
 

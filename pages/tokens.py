@@ -49,7 +49,7 @@ def show_list(study: Study, checkpoint: str, minimum: int, order: str, search: s
     if frame.empty:
         st.info(NOT_FOUND.format(minimum=minimum), icon=":material/info:")
         return []
-    sentence = tokens.extremes(found, minimum)
+    sentence = tokens.extremes(found, minimum) + (f" {len(frame):,} of them hold “{words.literal(search)}”." if search else "")
     st.markdown(sentence)
     levels = {name: f"at depth {name.removeprefix('occurrences_depth_')}" for name in frame if name.startswith("occurrences_depth_")}
     exhibit.show(

@@ -72,6 +72,7 @@ def _show_depths(study: Study, checkpoint: str, frame: pd.DataFrame, name: str, 
 def _show_occurrences(study: Study, checkpoint: str, token_id: int, where: str | None) -> None:
     st.subheader("The same token at different depths", anchor=False)
     each = st.number_input("Occurrences of each depth", 1, 200, 8, key="each", bind="query-params", width=200)
+    st.caption("A line opens its passage.")
     found = tokens.with_links(ask(study, "occurrences", checkpoint, token_id, each, REACH, where), checkpoint, choices.carried())
     st.html(tokens.lines(found))
     with st.expander("As a table"):

@@ -92,10 +92,12 @@ def _draw(chart: charts.Figures, key: str, alternative: str, pick: Callable[[dic
 
 
 def _table(frame: pd.DataFrame, table: pd.DataFrame | None, columns: Mapping[str, Any] | None, key: str, row: Callable[[pd.Series], None] | None) -> None:
-    shown = {"column_order": list(columns), "column_config": {name: how for name, how in columns.items() if how}} if columns else {}
+    shown, columns = frame if table is None else table, columns or {}
+    counted = {name: st.column_config.NumberColumn(format="localized") for name in shown if pd.api.types.is_integer_dtype(shown[name])}
+    options = {"column_config": counted | {name: how for name, how in columns.items() if how}, "column_order": list(columns) or None}
     if row:
-        shown |= {"on_select": lambda: _chosen(key, frame, row), "selection_mode": "single-row", "key": key}
-    st.dataframe(frame if table is None else table, hide_index=True, height="content" if len(frame) <= 40 else "auto", **shown)
+        options |= {"on_select": lambda: _chosen(key, frame, row), "selection_mode": "single-row", "key": key}
+    st.dataframe(shown, hide_index=True, height="content" if len(frame) <= 40 else "auto", **options)
 
 
 def _menu(study: Study, frame: pd.DataFrame, chart: charts.Figures | None, name: str, stated: str, where: str | None, sql: str | None) -> None:
