@@ -80,8 +80,9 @@ def test_another_schema_version_is_named_with_the_one_that_is_read(path):
 
 
 def _asking_for_long(study) -> tuple[threading.Thread, list[str]]:
-    """A thread that asks what takes minutes, and the sentence that it will have got."""
+    """A thread that asks what takes minutes, in one query and no other, and the sentence that it will have got."""
     seen = []
+    study.recursions("expert-3")  # is asked once, in a query of its own
 
     def ask():
         try:
