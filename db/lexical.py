@@ -54,7 +54,7 @@ def fit(sums: pd.DataFrame) -> Fit:
     """The figures from rows of held_out; the interval keeps the fit and resamples held-out sequences."""
     columns = [sums[name].to_numpy() for name in ("squared_error", "sum_depth", "sum_squared_depth", "modal_right", "commonest_right", "in_largest", "scored")]
     found = of_sums(_figures, *columns, n=np.repeat(columns[-1][:, None], len(fields(Fit)), axis=1))
-    return Fit(*(found[place] for place in range(len(fields(Fit)))))
+    return Fit(*(found[index] for index in range(len(fields(Fit)))))
 
 
 def held_out(rows: pd.DataFrame, is_fitted: NDArray) -> pd.DataFrame:
@@ -67,21 +67,18 @@ def held_out(rows: pd.DataFrame, is_fitted: NDArray) -> pd.DataFrame:
     has_depth = rows["depth"].notna().to_numpy()
     rows, is_fitted = (rows, is_fitted) if has_depth.all() else (rows[has_depth], is_fitted[has_depth])
     token, depth, sequence = (rows[name].to_numpy(dtype=np.int64) for name in ("token_id", "depth", "sequence"))
-    span = int(depth.max(initial=0)) + 1
-    cell = token * span + depth  # a token and a depth
-    cells = (int(token.max(initial=0)) + 1) * span
-    expected, modal, commonest = _predictions(np.bincount(cell[is_fitted], minlength=cells).reshape(-1, span))
-    scale = np.arange(span)
+    cells, shape = _cells(token, depth)
+    expected, modal, commonest = _predictions(_counts(cells[is_fitted], shape))
+    scale = np.arange(shape[1])
     error, right = ((scale - expected[:, None]) ** 2).ravel(), (scale == modal[:, None]).ravel()
-    cell, place = cell[~is_fitted], sequence[~is_fitted]
-    per_depth = np.bincount(place * span + depth[~is_fitted], minlength=span)
-    per_depth = np.pad(per_depth, (0, -len(per_depth) % span)).reshape(-1, span)
+    cells, depth, sequence = (values[~is_fitted] for values in (cells, depth, sequence))
+    per_depth = _counts(sequence * shape[1] + depth, (int(sequence.max(initial=0)) + 1, shape[1]))
     columns = {
         "scored": per_depth.sum(axis=1),
         "sum_depth": per_depth @ scale,
         "sum_squared_depth": per_depth @ scale**2,
-        "squared_error": np.bincount(place, error[cell], minlength=1),
-        "modal_right": np.bincount(place, right[cell], minlength=1),
+        "squared_error": np.bincount(sequence, error[cells], minlength=1),
+        "modal_right": np.bincount(sequence, right[cells], minlength=1),
         "commonest_right": per_depth[:, commonest],
         "in_largest": per_depth[:, per_depth.sum(axis=0).argmax()],
     }
@@ -106,11 +103,12 @@ def table(even: pd.DataFrame, rows: pd.DataFrame | None = None) -> pd.DataFrame:
 def _spread(rows: pd.DataFrame) -> pd.DataFrame:
     """Figures over the random halves, from counts per token and depth: without intervals nothing more is needed."""
     rows = rows[rows["depth"].notna()]
-    token, depth = rows["token_id"].to_numpy(), rows["depth"].to_numpy(dtype=np.int64)
-    whole = _counts(token, depth, np.ones(len(rows), dtype=bool))
+    token, depth = (rows[name].to_numpy(dtype=np.int64) for name in COLUMNS)
+    cells, shape = _cells(token, depth)
+    whole = _counts(cells, shape)
     found = []
     for is_fitted in random_halves(rows):
-        fitted = _counts(token, depth, is_fitted)
+        fitted = _counts(cells[is_fitted], shape)
         found.append(_values(fitted, whole - fitted))
     spread = pd.DataFrame(found).agg(["mean", "min", "max"]).T.set_axis(["value", "low", "high"], axis=1).rename_axis("figure").reset_index()
     sequences = rows["sequence"].nunique()
@@ -159,11 +157,15 @@ def _described(split: str, found: Fit) -> list[dict]:
     return [each.row(split=split, figure=figure) for figure, each in vars(found).items()]
 
 
-def _counts(token: NDArray, depth: NDArray, is_fitted: NDArray) -> NDArray:
-    """How often each token has each depth in the fitting half: [largest id + 1, largest depth + 1]."""
+def _cells(token: NDArray, depth: NDArray) -> tuple[NDArray, tuple[int, int]]:
+    """The cell of each position in a table of tokens and depths, and that table's shape: [largest id + 1, largest depth + 1]."""
     tokens, depths = (int(values.max(initial=0)) + 1 for values in (token, depth))
-    cells = np.bincount(token[is_fitted] * depths + depth[is_fitted], minlength=tokens * depths)
-    return cells.reshape(tokens, depths)
+    return token * depths + depth, (tokens, depths)
+
+
+def _counts(cells: NDArray, shape: tuple[int, int]) -> NDArray:
+    """How many positions fall into each cell of a table of this shape."""
+    return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
 
 
 def _predictions(counts: NDArray) -> tuple[NDArray, NDArray, int]:

@@ -61,7 +61,7 @@ def run(cursor: duckdb.DuckDBPyConnection, name: str, **parameters) -> pd.DataFr
 
 
 def in_order(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows by sequence and position, their columns. Most come so, as the file holds them: to look is quicker than to have all sorted."""
+    """The rows, which have both columns, by sequence and position. Most come so, as the file holds them: to look is quicker than to sort."""
     place = (rows["sequence"].to_numpy(dtype=np.int64) << 32) + rows["position"].to_numpy(dtype=np.int64)
     return rows if (place[1:] > place[:-1]).all() else rows.iloc[np.argsort(place)].reset_index(drop=True)
 

@@ -53,7 +53,8 @@ def show_explained(study: Study, where: str | None) -> None:
     r2 = frame[frame["figure"] == "r2"].dropna(subset="value")
     chart = None if r2.empty else lexical.explained(r2, study.routed)
     alternative = "R² of depth from the token: " + lexical.spoken(frame, "r2")
-    shared["caption"] += f" {lexical.EVEN}: learnt on even sequences, scored on odd ones. Dashed: from R² = {THRESHOLDS['lexical_r2']:g} on, depth is called mainly lexical."
+    if chart is not None:
+        shared["caption"] += f" {lexical.EVEN}: learnt on even sequences, scored on odd ones. Dashed: from R² = {THRESHOLDS['lexical_r2']:g} on, depth is called mainly lexical."
     exhibit.show(study, frame, chart, name="lexical", table=lexical.table(frame), alternative=alternative, **shared)
 
 

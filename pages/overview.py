@@ -8,7 +8,7 @@ from db.published import why_not
 from db.rules import THRESHOLDS
 from db.study import Study
 from pages.parts import charts, exhibit, filters, routers, shell, tables, words
-from pages.parts.answers import ask, published
+from pages.parts.answers import ask, cautions, published
 
 TITLE = "Is depth spent on difficult tokens?"
 QUESTION = (
@@ -47,8 +47,8 @@ def show_answers(study: Study, found: list[Checks], where: str | None) -> None:
     with st.expander("How this is decided"):
         st.markdown(RULES)
         thresholds = choose_thresholds()
-        cautions = ask(study, "cautions", [checks.checkpoint for checks in found], where, kept=ask(study, "kept", where))
-        st.markdown("\n".join(f"- {words.literal(caution)}" for caution in cautions))
+        warnings = cautions(study, [checks.checkpoint for checks in found], where)
+        st.markdown("\n".join(f"- {words.literal(warning)}" for warning in warnings))
     with answers:
         st.markdown("\n".join(f"- {words.verdict(checks, thresholds)}" for checks in found))
         show_checks(study, found, thresholds, where)

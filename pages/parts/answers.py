@@ -22,6 +22,11 @@ def of_each(study: Study, question: str, checkpoints: list[str], *arguments: Any
     return pd.concat(frames, names=["checkpoint"]).reset_index(level="checkpoint").reset_index(drop=True)
 
 
+def cautions(study: Study, checkpoints: list[str], where: str | None) -> list[str]:
+    """Study.cautions, with the positions that pass counted once for the page."""
+    return ask(study, "cautions", checkpoints, where, kept=ask(study, "kept", where))
+
+
 def published(study: Study) -> pd.DataFrame:
     """The file's own figures beside the numbers published for them; see db/published.py."""
     return _published(study.signature, study)

@@ -4,11 +4,11 @@ import streamlit as st
 
 from db.study import Study
 from pages.parts import words
-from pages.parts.answers import ask
+from pages.parts.answers import cautions
 
 
 def show(study: Study, checkpoints: list[str], where: str | None, explanation: str = "") -> None:
     """An expander with the explanation, in Markdown, and a line for each warning."""
-    warnings = ask(study, "cautions", checkpoints, where, kept=ask(study, "kept", where))
+    warnings = cautions(study, checkpoints, where)
     with st.expander("How to read this"):
         st.markdown("\n".join([explanation, "", *(f"- {words.literal(warning)}" for warning in warnings)]))
