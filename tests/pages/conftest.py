@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
@@ -53,20 +54,18 @@ def tree(tmp_path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with chromium() as launched:
-        yield launched
-
-
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A headless Chromium: the system's, else playwright's own."""
-    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    """A headless Chromium, whose contexts each begin with nothing."""
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        launched = playwright.chromium.launch(**_options())
         yield launched
         launched.close()
+
+
+def _options() -> dict[str, Any]:
+    """How to launch the system's Chromium, else playwright's own."""
+    return {"executable_path": next(filter(None, map(shutil.which, CHROMIUMS)), None), "args": ["--no-sandbox"]}
 
 
 @contextmanager
@@ -106,39 +105,36 @@ def start() -> Iterator[Callable[..., str]]:
 
 
 @pytest.fixture(scope="session")
-def window(browser) -> BrowserContext:
-    """Where pages open: they share what the browser has loaded of Streamlit itself, and nothing else."""
-    context = browser.new_context()
-    context.set_default_timeout(PATIENCE)
-    return context
+def window(tmp_path_factory) -> Iterator[BrowserContext]:
+    """Where pages open: they share what the browser has loaded and compiled of Streamlit itself, and nothing else."""
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(tmp_path_factory.mktemp("profile"), **_options())
+        context.set_default_timeout(PATIENCE)
+        yield context
+        context.close()
 
 
 @pytest.fixture
 def visit(window, start) -> Iterator[Callable[..., Page]]:
-    """Opens an address as a new reader; the test fails where the console showed an error or a request left this computer.
+    """Opens an address as a new reader; see `opened`. Its pages are closed before the test's own servers end."""
+    with ExitStack() as pages:
+        yield lambda *arguments, **options: pages.enter_context(opened(window, *arguments, **options))
 
-    It closes its pages before the test's own servers end.
-    """
+
+@contextmanager
+def opened(window: BrowserContext, url: str, ready: str = "h1", width: int = 1400, height: int = 900, dark: bool = False) -> Iterator[Page]:
+    """An address as a new reader sees it. Fails in the end where the console showed an error or a request left this computer."""
     complaints: list[str] = []
-
-    def watch(page: Page) -> None:
+    with closing(window.new_page()) as page:
         page.on("console", lambda message: message.type == "error" and not _is_probe(message.location["url"]) and complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: _leaves(request.url) and complaints.append(request.url))
-
-    with ExitStack() as opened:
-
-        def open_(url: str, ready: str = "h1", width: int = 1400, height: int = 900, dark: bool = False) -> Page:
-            page = opened.enter_context(closing(window.new_page()))
-            page.add_init_script("localStorage.clear()")
-            page.set_viewport_size({"width": width, "height": height})
-            page.emulate_media(color_scheme="dark" if dark else "light")
-            watch(page)
-            page.goto(url)
-            page.wait_for_selector(ready)
-            return page
-
-        yield open_
+        page.add_init_script("localStorage.clear()")
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme="dark" if dark else "light")
+        page.goto(url)
+        page.wait_for_selector(ready)
+        yield page
     window.clear_cookies()
     assert complaints == []
 

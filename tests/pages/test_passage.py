@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 import db
+from tests.pages.conftest import opened
 from tests.pages.studies import LENGTH, MARKUP
 
 CARD = ".card"
@@ -28,6 +29,13 @@ def stands_at(page, index):
 def says(page, text):
     """The card holds this text."""
     expect(page.locator(CARD)).to_contain_text(text)
+
+
+@pytest.fixture(scope="module")
+def first(window, serve, study_file):
+    """The page as it opens, for tests that leave its view as it is."""
+    with opened(window, serve(study_file) + "/passage", ready=".token") as page:
+        yield page
 
 
 def test_it_opens_on_sequence_0_of_expert_3(app, study_file):
@@ -71,23 +79,21 @@ def test_an_unknown_checkpoint_in_the_address_falls_back(visit, serve, study_fil
     stands_at(page, 0)
 
 
-def test_tokens_that_are_markup_are_shown_as_text(visit, serve, study_file):
-    page = visit(serve(study_file) + "/passage", ready=".token")
+def test_tokens_that_are_markup_are_shown_as_text(first):
     for index, markup in enumerate(MARKUP, 1):
-        expect(token(page, index)).to_have_text(markup)
-        token(page, index).hover()
-        expect(page.locator(".card h3 code").first).to_have_text(markup)
-    expect(page.locator(".text script, .text img, .text b, .card script, .card img")).to_have_count(0)
+        expect(token(first, index)).to_have_text(markup)
+        token(first, index).hover()
+        expect(first.locator(".card h3 code").first).to_have_text(markup)
+    expect(first.locator(".text script, .text img, .text b, .card script, .card img")).to_have_count(0)
 
 
-def test_newlines_tabs_and_document_ends_are_visible(visit, serve, study_file):
-    page = visit(serve(study_file) + "/passage", ready=".token")
+def test_newlines_tabs_and_document_ends_are_visible(first, study_file):
     end = db.open(study_file).passage("expert-3", 0).query("is_special").index[0]
-    expect(token(page, len(MARKUP) + 1)).to_have_text("⇥", use_inner_text=True)
-    expect(token(page, len(MARKUP) + 2)).to_have_text("↵", use_inner_text=True)
-    expect(token(page, end)).to_have_text("<|endoftext|>")
-    assert token(page, end).evaluate("token => token.nextSibling.textContent") == "document ends"
-    assert token(page, end + 1).bounding_box()["y"] > token(page, end).bounding_box()["y"]
+    expect(token(first, len(MARKUP) + 1)).to_have_text("⇥", use_inner_text=True)
+    expect(token(first, len(MARKUP) + 2)).to_have_text("↵", use_inner_text=True)
+    expect(token(first, end)).to_have_text("<|endoftext|>")
+    assert token(first, end).evaluate("token => token.nextSibling.textContent") == "document ends"
+    assert token(first, end + 1).bounding_box()["y"] > token(first, end).bounding_box()["y"]
 
 
 def test_the_card_says_what_the_file_says(visit, serve, study_file):
@@ -145,14 +151,13 @@ def test_keys_walk_the_text_and_one_tab_leaves_it(visit, serve, study_file):
     holds_focus(page, None)
 
 
-def test_keys_of_the_app_stay_out_of_the_text(visit, serve, study_file):
-    page = visit(serve(study_file) + "/passage", ready=".token")
-    token(page, 4).focus()
-    page.evaluate("window.heard = []; document.addEventListener('keydown', (event) => window.heard.push(event.key))")
+def test_keys_of_the_app_stay_out_of_the_text(first):
+    token(first, 4).focus()
+    first.evaluate("window.heard = []; document.addEventListener('keydown', (event) => window.heard.push(event.key))")
     for key in ("r", "c", "ArrowRight", "Home"):
-        page.keyboard.press(key)
-    assert page.evaluate("window.heard") == []
-    assert page.locator("[role=dialog]").count() == 0
+        first.keyboard.press(key)
+    assert first.evaluate("window.heard") == []
+    assert first.locator("[role=dialog]").count() == 0
 
 
 def test_a_link_restores_the_view_in_a_fresh_browser(visit, serve, study_file):
@@ -177,21 +182,22 @@ def test_another_sequence_starts_at_its_first_token(visit, serve, study_file):
     stands_at(page, 0)
 
 
-def test_depth_is_told_without_colour(visit, serve, study_file):
-    page = visit(serve(study_file) + "/passage", ready=".token")
+def test_depth_is_told_without_colour(first, study_file):
     depth = db.open(study_file).passage("expert-3", 0)["depth"]
-    lines = page.locator(".text .token").evaluate_all("tokens => tokens.map((token) => Number(getComputedStyle(token).getPropertyValue('--lines')))")
+    lines = first.locator(".text .token").evaluate_all("tokens => tokens.map((token) => Number(getComputedStyle(token).getPropertyValue('--lines')))")
     assert lines == [value - 1 for value in depth]
-    labels = page.locator(".text .token").evaluate_all("tokens => tokens.map((token) => token.getAttribute('aria-label'))")
+    labels = first.locator(".text .token").evaluate_all("tokens => tokens.map((token) => token.getAttribute('aria-label'))")
     assert all(f"{value} recursion" in label for value, label in zip(depth, labels))
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("quantity", ["depth", "benefit", "probability"])
-def test_text_reads_on_every_colour(visit, serve, study_file, quantity, dark):
-    page = visit(serve(study_file) + f"/passage?quantity={quantity}&checkpoint=expert-4", ready=".token.level-0", dark=dark)
-    ratios = page.evaluate(CONTRASTS)
-    assert len(ratios) >= 3 and min(ratios) >= 4.5
+def test_text_reads_on_every_colour(visit, serve, study_file, dark):
+    page = visit(serve(study_file) + "/passage?checkpoint=expert-4", ready=".token.level-0", dark=dark)
+    for quantity, word in (("depth", "4 recursions"), ("benefit", "gains over 0.5 nats"), ("probability", "to 0.8")):
+        page.get_by_role("radio", name=quantity).click()
+        expect(page.locator(".legend")).to_contain_text(word)
+        ratios = page.evaluate(CONTRASTS)
+        assert len(ratios) >= 3 and min(ratios) >= 4.5
 
 
 def test_ids_stand_where_there_is_no_tokenizer(visit, serve, long_file):
@@ -208,9 +214,8 @@ def test_2048_tokens_are_all_there_and_can_be_reached(visit, serve, long_file):
     expect(page.locator(CARD)).to_be_in_viewport()
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_narrow_window_shows_text_and_card_without_scrolling_sideways(visit, serve, study_file, dark):
-    page = visit(serve(study_file) + "/passage?position=20", ready=".token", width=390, height=844, dark=dark)
+def test_a_narrow_window_shows_text_and_card_without_scrolling_sideways(visit, serve, study_file):
+    page = visit(serve(study_file) + "/passage?position=20", ready=".token", width=390, height=844)
     assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= 390
     box = page.locator(CARD).bounding_box()
     assert box["x"] >= 0 and box["x"] + box["width"] <= 390
@@ -267,8 +272,7 @@ def test_tokens_outside_the_filter_are_faded(visit, serve, study_file):
     assert faded == [depth != 2 for depth in db.open(study_file).passage("expert-3", 0)["depth"]]
 
 
-def test_the_legend_is_the_distribution(visit, serve, study_file):
-    page = visit(serve(study_file) + "/passage", ready=".token")
+def test_the_legend_is_the_distribution(first, study_file):
     depths = db.open(study_file).passage("expert-3", 0)["depth"]
-    widths = page.locator(".legend .meter i").evaluate_all("bars => bars.map((bar) => parseFloat(bar.style.width))")
+    widths = first.locator(".legend .meter i").evaluate_all("bars => bars.map((bar) => parseFloat(bar.style.width))")
     assert widths == pytest.approx([100 * (depths == depth).mean() for depth in (1, 2, 3)])

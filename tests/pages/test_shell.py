@@ -13,6 +13,7 @@ from precompute.recipe import LENGTH
 
 TITLES = {
     "overview": "Is depth spent on difficult tokens?", "passage": "Which tokens go deep?", "deciles": "Do harder tokens go deeper?",
+    "tokens": "Which words go deep?", "lexical": "Is depth decided by the token alone?", "routing": "Does it matter which tokens go deep?",
     "sql": "What else does the file say?", "about": "What is in this file, and can it be trusted?",
 }  # fmt: skip
 SETTLED = "document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'"
@@ -34,13 +35,16 @@ def test_a_page_runs_alone_and_through_app(app, study_file, name):
         assert page.sidebar.selectbox[0].label == "File"
 
 
-@pytest.mark.parametrize("name", TITLES)
-@pytest.mark.parametrize(("width", "dark"), [(1400, False), (390, True)])
-def test_a_page_in_a_browser_complains_of_nothing_and_fits(visit, serve, study_file, name, width, dark):
-    page = settled(visit(f"{serve(study_file)}/{name}", width=width, dark=dark))
-    expect(page.locator("h1")).to_have_text(TITLES[name])
-    assert page.get_by_test_id("stException").count() == 0
-    assert page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= width
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_page_fits_both_widths_and_complains_of_nothing(visit, serve, study_file, dark):
+    page = settled(visit(f"{serve(study_file)}/about", dark=dark))
+    for name, title in TITLES.items():
+        page.locator(f'[data-testid=stSidebarNavLink][href$="/{name}"]').click()
+        expect(page.locator("h1")).to_have_text(title)
+        for width in (390, 1400):
+            page.set_viewport_size({"width": width, "height": 900})
+            settled(page).wait_for_function(f"document.querySelector('[data-testid=stMain]').scrollWidth <= {width}")
+            assert page.get_by_test_id("stException").count() == 0
 
 
 def test_the_first_link_into_a_fresh_server_finds_its_page(visit, start, study_file):
