@@ -42,9 +42,14 @@ def _columns(con: duckdb.DuckDBPyConnection, table: str, prefix: str) -> list[st
     return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
 
+def _recursions(con: duckdb.DuckDBPyConnection) -> int:
+    """The file's largest R."""
+    return len(_columns(con, "token_stats", "occurrences_depth_"))
+
+
 def _token_stats(con: duckdb.DuckDBPyConnection, checkpoint: str) -> pd.DataFrame:
-    recursions = len(_columns(con, "token_stats", "occurrences_depth_"))
-    halves = tokens.spread(query.run(con, "token_sums", checkpoint=checkpoint), ["token_id", "half"], recursions)
+    sums = query.run(con, "token_sums", checkpoint=checkpoint, halves=True)
+    halves = tokens.spread(sums, ["token_id", "half"], _recursions(con))
     text = query.run(con, "token_text")[["token_id", "token"]]
     return tokens.statistics(halves).merge(text, on="token_id", how="left")
 
@@ -56,7 +61,8 @@ def _sequence_stats(con: duckdb.DuckDBPyConnection, checkpoint: str) -> pd.DataF
         stats[name.replace("sum_", "mean_")] = stats.pop(name) / stats["scored"]
     rows = query.in_order(query.run(con, "scored_positions", checkpoint=checkpoint, columns=difficulty.COLUMNS))
     longest = int(query.run(con, "counts")["longest"].iloc[0])
-    parts = [difficulty.by_sequence(rows, longest), lexical.held_out(rows, lexical.is_even(rows)).drop(columns="scored"), stats.drop(columns="scored")]
+    predicted = lexical.even_to_odd(con, checkpoint, _recursions(con))
+    parts = [difficulty.by_sequence(rows, longest), predicted.drop(columns="scored"), stats.drop(columns="scored")]
     found = query.run(con, "sequences")[["sequence"]]
     for part in parts:
         found = found.merge(part, on="sequence", how="left")

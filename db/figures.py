@@ -66,7 +66,7 @@ def figures(
     rows = study.rows(checkpoint, difficulty.COLUMNS, where) if in_full or where else None
     by_sequence = study.by_sequence(checkpoint) if where is None else difficulty.by_sequence(rows, study.counts["longest"])
     correlations = difficulty.estimates(by_sequence)
-    even = study.held_out(checkpoint, where, rows)
+    even = study.held_out(checkpoint, where)
     fit = lexical.fit(even)
     compared, gated = swaps.compared(policies), swaps.with_gate_effect(policies)
     added = swaps.added_loss(sums, compared)

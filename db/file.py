@@ -198,14 +198,22 @@ class File:
         is_filtered = query.named()[name].is_filtered
         if (where or within) and not is_filtered:
             raise ValueError(f"The query {name} cannot be filtered.")
-        with self._cursor(where) as cursor:
-            if is_filtered:
-                Filter(where, within, parameters.get("checkpoint")).create_views(cursor)
+        if not is_filtered:
+            with self._cursor(None) as cursor:
+                return query.run(cursor, name, **parameters)
+        with self._kept(where, parameters.get("checkpoint"), within) as cursor:
             return query.run(cursor, name, **parameters)
 
     def statement(self, name: str, where: str | None = None, within: bool = False, **parameters: str | int | list[str]) -> str:
         """The same query as one statement for any client, its views and parameters written out."""
         return query.statement(name, Filter(where, within), **parameters)
+
+    @contextmanager
+    def _kept(self, where: str | None, checkpoint: str | None, within: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor with the views that a filter makes; see Filter."""
+        with self._cursor(where) as cursor:
+            Filter(where, within, checkpoint).create_views(cursor)
+            yield cursor
 
     @contextmanager
     def _cursor(self, where: str | None) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -18,7 +18,8 @@ RESAMPLES = 10_000
 SEED = 20250720
 NEEDED = 10  # sequences: under it no interval is given
 RELIABLE = 30  # sequences: under it coverage falls short of 95%
-_CHUNK = 1_000
+_CHUNK = 1_000  # resamples drawn at once
+_FEW = 100  # resamples added up at once
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,10 @@ def _resampled(columns: list[NDArray]) -> list[NDArray]:
     places = [distinct.setdefault(column.tobytes(), len(distinct)) for column in np.ascontiguousarray(together.T)]
     counts, sums = resample_counts(len(together)), np.empty((RESAMPLES, len(distinct)))
     first = together[:, [places.index(place) for place in range(len(distinct))]]
-    for start in range(0, RESAMPLES, _CHUNK):
-        sums[start : start + _CHUNK] = counts[start : start + _CHUNK].astype(np.float64) @ first
+    few = np.empty((_FEW, len(together)))  # used again and again, since fresh memory costs as much as the product
+    for start in range(0, RESAMPLES, _FEW):
+        np.copyto(few, counts[start : start + _FEW])
+        np.matmul(few, first, out=sums[start : start + _FEW])
     ends = np.cumsum([column.shape[1] for column in flat])
     parts = np.split(np.asarray(places, dtype=int), ends[:-1])
     return [sums[:, part].reshape(RESAMPLES, *column.shape[1:]) for part, column in zip(parts, columns)]

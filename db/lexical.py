@@ -1,17 +1,19 @@
 """Is depth a property of the token? Depth of held-out sequences predicted from token identity alone. Analysis, measure 6."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
+import duckdb
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from db import query
 from db.intervals import RELIABLE, SEED, Estimate, divide, of_sums
 
 RANDOM_HALVES = 20
 EVEN = "even → odd"
-COLUMNS = ["token_id", "depth"]
+_GRID = 2.0**36
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,6 @@ class Fit:
     modal_accuracy: Estimate
     commonest_accuracy: Estimate
     largest_depth_share: Estimate
-
-
-def is_even(rows: pd.DataFrame) -> NDArray:
-    """True for the positions of even sequences, which the first split is fitted on. rows: column sequence."""
-    return rows["sequence"].to_numpy() % 2 == 0
 
 
 def is_first_half(rows: pd.DataFrame) -> NDArray:
@@ -58,27 +55,44 @@ def fit(sums: pd.DataFrame) -> Fit:
 
 
 def held_out(rows: pd.DataFrame, is_fitted: NDArray) -> pd.DataFrame:
-    """Fit on the positions where `is_fitted`, score on the others: one row is a held-out sequence.
-
-    rows: columns sequence, token_id, depth. Columns: sequence, scored (its positions), sum_depth and
-    sum_squared_depth, squared_error (sum over them of (depth - expected)²), and at how many of them the
-    token's modal depth is right, the commonest depth is right, and depth is the held-out half's largest group.
-    """
+    """Fit on the positions where `is_fitted`, score on the others; see predicted. rows: columns sequence, token_id, depth."""
     has_depth = rows["depth"].notna().to_numpy()
     rows, is_fitted = (rows, is_fitted) if has_depth.all() else (rows[has_depth], is_fitted[has_depth])
     token, depth, sequence = (rows[name].to_numpy(dtype=np.int64) for name in ("token_id", "depth", "sequence"))
-    cells, shape = _cells(token, depth)
-    expected, modal, commonest = _predictions(_counts(cells[is_fitted], shape))
-    scale = np.arange(shape[1])
-    error, right = ((scale - expected[:, None]) ** 2).ravel(), (scale == modal[:, None]).ravel()
-    cells, depth, sequence = (values[~is_fitted] for values in (cells, depth, sequence))
-    per_depth = _counts(sequence * shape[1] + depth, (int(sequence.max(initial=0)) + 1, shape[1]))
+    cell, shape = _cells(token, depth)
+    return predicted(_counts(cell[is_fitted], shape), sequence[~is_fitted], cell[~is_fitted])
+
+
+def even_to_odd(con: duckdb.DuckDBPyConnection, checkpoint: str, recursions: int) -> pd.DataFrame:
+    """The same for the first split, of the rows in the view `scored`: the positions that are learnt from never leave the database."""
+    named = {"checkpoint": checkpoint, "depths": recursions + 1}
+    learnt, held = (query.run(con, name, **named) for name in ("learnt_cells", "held_out_cells"))
+    tokens = max((int(frame["cell"].max()) for frame in (learnt, held) if len(frame)), default=0) // (recursions + 1) + 1
+    counts = np.zeros(tokens * (recursions + 1), dtype=np.int64)
+    counts[learnt["cell"].to_numpy()] = learnt["n"].to_numpy()
+    return predicted(counts.reshape(tokens, recursions + 1), held["sequence"].to_numpy(), held["cell"].to_numpy())
+
+
+def predicted(learnt: NDArray, sequence: NDArray, cell: NDArray) -> pd.DataFrame:
+    """Depths of held-out positions against their prediction: one row is a held-out sequence.
+
+    learnt: how often token and depth meet in the fitting half, [tokens, R + 1]. sequence, cell: of each held-out
+    position, in any order; its cell in that table is token * (R + 1) + depth. Columns: sequence, scored (its
+    positions), sum_depth and sum_squared_depth, squared_error (sum over them of (depth - expected)², each on a grid
+    of 2^-36, so that any order gives the same sum), and at how many of them the token's modal depth is right, the
+    commonest depth is right, and depth is the held-out half's largest group.
+    """
+    expected, modal, commonest = _predictions(learnt)
+    scale = np.arange(learnt.shape[1])
+    error, right = (np.round((scale - expected[:, None]) ** 2 * _GRID) / _GRID).ravel(), (scale == modal[:, None]).ravel().astype(float)
+    per_depth = _counts(sequence * np.int32(len(scale)) + cell % np.int32(len(scale)), (int(sequence.max(initial=0)) + 1, len(scale)))
+    squared_error, modal_right = _by_sequence(sequence, [error[cell], right[cell]])
     columns = {
         "scored": per_depth.sum(axis=1),
         "sum_depth": per_depth @ scale,
         "sum_squared_depth": per_depth @ scale**2,
-        "squared_error": np.bincount(sequence, error[cells], minlength=1),
-        "modal_right": np.bincount(sequence, right[cells], minlength=1),
+        "squared_error": squared_error,
+        "modal_right": modal_right,
         "commonest_right": per_depth[:, commonest],
         "in_largest": per_depth[:, per_depth.sum(axis=0).argmax()],
     }
@@ -103,7 +117,7 @@ def table(even: pd.DataFrame, rows: pd.DataFrame | None = None) -> pd.DataFrame:
 def _spread(rows: pd.DataFrame) -> pd.DataFrame:
     """Figures over the random halves, from counts per token and depth: without intervals nothing more is needed."""
     rows = rows[rows["depth"].notna()]
-    token, depth = (rows[name].to_numpy(dtype=np.int64) for name in COLUMNS)
+    token, depth = (rows[name].to_numpy(dtype=np.int64) for name in ("token_id", "depth"))
     cells, shape = _cells(token, depth)
     whole = _counts(cells, shape)
     found = []
@@ -166,6 +180,13 @@ def _cells(token: NDArray, depth: NDArray) -> tuple[NDArray, tuple[int, int]]:
 def _counts(cells: NDArray, shape: tuple[int, int]) -> NDArray:
     """How many positions fall into each cell of a table of this shape."""
     return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+
+
+def _by_sequence(sequence: NDArray, columns: Sequence[NDArray]) -> list[NDArray]:
+    """Sums of each column by sequence: first over runs of one sequence, which most rows come in, then over the runs."""
+    starts = np.append(np.zeros(min(1, len(sequence)), dtype=np.int64), np.flatnonzero(sequence[1:] != sequence[:-1]) + 1)
+    runs = sequence[starts]
+    return [np.bincount(runs, np.add.reduceat(column, starts) if len(runs) else None, minlength=1) for column in columns]
 
 
 def _predictions(counts: NDArray) -> tuple[NDArray, NDArray, int]:

@@ -170,7 +170,7 @@ QUESTIONS = [
         lambda scene, memory: _pandas_tokens(memory.kept, scene.minimum)),
     Question("lexical, even to odd", ("stored_held_out",), lambda scene: _r2(scene.study.held_out(scene.checkpoint)),
         lambda scene, memory: _pandas_r2(memory.scored)),
-    Question("lexical, filtered", ("scored_positions",), lambda scene: _r2(scene.study.held_out(scene.checkpoint, FILTER)),
+    Question("lexical, filtered", ("learnt_cells", "held_out_cells"), lambda scene: _r2(scene.study.held_out(scene.checkpoint, FILTER)),
         lambda scene, memory: _pandas_r2(memory.kept)),
     Question("swaps: one policy less the router, by sequence", ("stored_group_sums",), _added_by_sequence,
         lambda scene, memory: _pandas_added_by_sequence(memory.scored)),

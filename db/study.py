@@ -61,24 +61,21 @@ class Study(File):
 
     def lexical(self, checkpoint: str, where: str | None = None, others: bool = True) -> pd.DataFrame:
         """One row is a split of the sequences, even → odd and the `others`, and a figure; see lexical.table."""
-        rows = self.rows(checkpoint, lexical.COLUMNS, where) if others or where else None
-        return lexical.table(self.held_out(checkpoint, where, rows), rows if others else None)
+        return lexical.table(self.held_out(checkpoint, where), self.rows(checkpoint, ["token_id", "depth"], where) if others else None)
 
-    def held_out(self, checkpoint: str, where: str | None = None, rows: pd.DataFrame | None = None) -> pd.DataFrame:
-        """One row is an odd sequence: how well the token identities of even ones predict its depths; see lexical.held_out.
-
-        rows: scored positions with token_id and depth that pass the filter, where they are at hand.
-        """
+    def held_out(self, checkpoint: str, where: str | None = None) -> pd.DataFrame:
+        """One row is an odd sequence: how well the token identities of even ones predict its depths; see lexical.predicted."""
+        self.checkpoint(checkpoint)
         if where is None:
             return self.frame("stored_held_out", checkpoint=checkpoint)
-        rows = self.rows(checkpoint, lexical.COLUMNS, where) if rows is None else rows
-        return lexical.held_out(rows, lexical.is_even(rows))
+        with self._kept(where, checkpoint) as cursor:
+            return lexical.even_to_odd(cursor, checkpoint, self.recursions(checkpoint))
 
     def lexical_tokens(self, checkpoint: str, minimum: int | None = None, where: str | None = None) -> pd.DataFrame:
         """One row is a token type, the one that identity explains worst first; see lexical.by_token."""
         self.checkpoint(checkpoint)
         minimum = self.default_minimum() if minimum is None else minimum
-        return lexical.by_token(self.frame("token_sums", where, checkpoint=checkpoint), self._remembered("token_text"), minimum)
+        return lexical.by_token(self.frame("token_sums", where, checkpoint=checkpoint, halves=True), self._remembered("token_text"), minimum)
 
     def tokens(self, checkpoint: str, minimum: int | None = None, where: str | None = None) -> pd.DataFrame:
         """One row is a token type with at least `minimum` occurrences (None: scaled to the file), deepest first; see tokens.table."""
@@ -88,7 +85,7 @@ class Study(File):
             columns = [f"occurrences_depth_{depth}" for depth in range(1, recursions + 1)]
             spread = self.frame("stored_token_sums", checkpoint=checkpoint, minimum=minimum, columns=columns)
         else:
-            spread = tokens.spread(self.frame("token_sums", where, checkpoint=checkpoint), ["token_id"], recursions)
+            spread = tokens.spread(self.frame("token_sums", where, checkpoint=checkpoint, halves=False), ["token_id"], recursions)
         return tokens.table(spread, self._remembered("token_text"), minimum)
 
     def occurrences(self, checkpoint: str, token_id: int, each: int = 10, reach: int = 12, where: str | None = None) -> pd.DataFrame:
@@ -152,11 +149,11 @@ class Study(File):
         return Checks(checkpoint, self.checkpoint(checkpoint)["kind"], policy, where, int(stats["scored"].sum()), len(stats), figures)
 
     def _judged(self, checkpoint: str, where: str | None, texts: difficulty.Texts | None) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Correlations with loss by sequence, and the held-out sequences of the lexical fit: stored, or from one reading of the rows."""
+        """Correlations with loss by sequence, and the held-out sequences of the lexical fit: stored, or from the rows."""
         if where is None:
             return self.by_sequence(checkpoint), self.held_out(checkpoint)
         rows = self.rows(checkpoint, ["token_id", "depth", "vanilla_loss"], where)
-        return difficulty.by_sequence(rows, self.counts["longest"], against=["loss"], texts=texts), self.held_out(checkpoint, where, rows)
+        return difficulty.by_sequence(rows, self.counts["longest"], against=["loss"], texts=texts), self.held_out(checkpoint, where)
 
     def rules(self, checkpoint: str, where: str | None = None, thresholds: Mapping[str, float] | None = None) -> list[rules.Rule]:
         """The reading rules with their verdicts; `thresholds` are those moved, see rules.THRESHOLDS."""

@@ -1,8 +1,8 @@
 -- name: token_sums
--- One row is a token id, a half of the sequences and a depth, with the sums from which token statistics follow.
--- Values are rounded to 2^-26 and added as whole numbers, as in group_sums.
+-- One row is a token id, a half of the sequences ($halves; else all are in half 0) and a depth, with the sums from which
+-- token statistics follow. Values are rounded to 2^-26 and added as whole numbers, as in group_sums.
 select
-    token_id, (sequence % 2)::utinyint as half, depth,
+    token_id, if($halves, sequence % 2, 0)::utinyint as half, depth,
     count(*) as occurrences,
     sum((vanilla_loss * 67108864)::bigint) / 67108864 as sum_vanilla_loss,
     sum((vanilla_entropy * 67108864)::bigint) / 67108864 as sum_vanilla_entropy,
@@ -11,6 +11,20 @@ from scored
 where checkpoint = $checkpoint
 group by token_id, half, depth
 order by token_id, half, depth;
+
+-- name: learnt_cells
+-- One row is a token and a depth that meet on even sequences: their cell, token_id * $depths + depth, and how often.
+select (token_id * $depths + depth)::integer as cell, count(*) as n
+from scored
+where checkpoint = $checkpoint and sequence % 2 = 0 and depth is not null
+group by cell
+order by cell;
+
+-- name: held_out_cells
+-- One row is a scored position of an odd sequence: its sequence, and the cell of its token and depth as above. In any order.
+select sequence, (token_id * $depths + depth)::integer as cell
+from scored
+where checkpoint = $checkpoint and sequence % 2 = 1 and depth is not null;
 
 -- name: stored_token_sums
 -- One row is a token id of the whole file with at least $minimum occurrences, from the stored statistics of its halves.
